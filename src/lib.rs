@@ -1,0 +1,33 @@
+//! outboxd relays a PostgreSQL outbox table to Kafka through one logical replication slot.
+//!
+//! ```text
+//!  PostgreSQL ─> postgres::connect ─> wire ─> postgres::replication
+//!                                                   │ XLogData, Keepalive
+//!   ┌─ pipeline (pure) ─────────────────────────────▼───────────────────────────────────┐
+//!   │  pgoutput::decode ─> RelationCache ─> outbox::Change ─> EventRouter ─> Record ─┐  │
+//!   │        └─ Begin, Commit(end LSN) ────────────────────> AckTracker ── Ticket ───┤  │
+//!   └──────────────────────────▲───────────────────────────────┬─────────────────────┼──┘
+//!        DeliveryReport(Ticket)│            confirmed flush LSN │   (Ticket, Record) │
+//!   Kafka ─> kafka::delivery ──┘   postgres::replication ─> status update             │
+//!                                                    Kafka <─ kafka::publisher <──────┘
+//! ```
+//!
+//! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`],
+//! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`].
+//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`].
+
+pub mod ack;
+pub mod cli;
+pub mod config;
+pub mod kafka;
+pub mod lsn;
+pub mod observe;
+pub mod outbox;
+pub mod pgoutput;
+pub mod pipeline;
+pub mod postgres;
+pub mod relay;
+pub mod router;
+pub mod secret;
+pub mod timestamp;
+pub mod wire;

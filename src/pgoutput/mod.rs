@@ -1,0 +1,10 @@
+//! The output plugin's messages, protocol version 1 in text format (PostgreSQL's manual,
+//! "Logical Replication Message Formats"). Bytes in, values out.
+
+mod message;
+mod relation;
+mod tuple;
+
+pub use message::{Begin, Commit, Delete, Insert, LogicalMessage, Message, OldTuple, Update};
+pub use relation::{Column, Relation, RelationCache, ReplicaIdentity};
+pub use tuple::{Datum, Tuple};

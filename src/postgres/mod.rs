@@ -1,0 +1,5 @@
+//! Everything that talks to PostgreSQL.
+
+mod options;
+
+pub use options::{Host, Options, SslMode, TargetSessionAttrs};
