@@ -1,1 +1,5 @@
-//! See the crate's documentation.
+//! The only room that sees both sides.
+
+mod options;
+
+pub use options::{OnBlocked, Options};
