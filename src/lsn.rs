@@ -44,7 +44,11 @@ pub struct ParseLsnError(String);
 
 impl fmt::Display for ParseLsnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\" is not an LSN: expected a form like 16/B374D848", self.0)
+        write!(
+            f,
+            "\"{}\" is not an LSN: expected a form like 16/B374D848",
+            self.0
+        )
     }
 }
 
@@ -61,10 +65,12 @@ impl FromStr for Lsn {
                 .flatten()
                 .filter(|_| !digits.starts_with('+'))
         };
-        let parsed = text.split_once('/').and_then(|(high, low)| {
-            Some((u64::from(half(high)?) << 32) | u64::from(half(low)?))
-        });
-        parsed.map(Self).ok_or_else(|| ParseLsnError(text.to_owned()))
+        let parsed = text
+            .split_once('/')
+            .and_then(|(high, low)| Some((u64::from(half(high)?) << 32) | u64::from(half(low)?)));
+        parsed
+            .map(Self)
+            .ok_or_else(|| ParseLsnError(text.to_owned()))
     }
 }
 
@@ -81,8 +87,24 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_two_halves() {
-        for text in ["", "/", "0", "0/", "/0", "0/0/0", "x/0", "0/123456789", "+1/0", "0/-1", " 0/0"] {
-            assert_eq!(text.parse::<Lsn>(), Err(ParseLsnError(text.to_owned())), "{text:?}");
+        for text in [
+            "",
+            "/",
+            "0",
+            "0/",
+            "/0",
+            "0/0/0",
+            "x/0",
+            "0/123456789",
+            "+1/0",
+            "0/-1",
+            " 0/0",
+        ] {
+            assert_eq!(
+                text.parse::<Lsn>(),
+                Err(ParseLsnError(text.to_owned())),
+                "{text:?}"
+            );
         }
     }
 

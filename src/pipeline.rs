@@ -1,1 +1,378 @@
-//! See the crate's documentation.
+//! From the plugin's bytes to numbered records, and from acknowledgements to the position that may
+//! be confirmed. No socket, clock, thread or log line: the shell hands events in (`handle_*`) and
+//! takes what is to be done out (`take_*`, `confirmed`).
+//!
+//! With protocol 1 the server sends only committed transactions, so a row leaves as it arrives,
+//! inside its transaction; only the confirmation waits for the commit.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::ack::{AckTracker, ConfirmedCommit, Limits, Outcome, Resend, Ticket, Window};
+use crate::lsn::Lsn;
+use crate::outbox::{Change, Operation};
+use crate::pgoutput::{self, Begin, Commit, DecodeError, Message, Relation, RelationCache, Tuple};
+use crate::router::{DropReason, EventRouter, Note, Record, RouteError, Routed};
+use crate::timestamp::Timestamp;
+
+#[derive(Debug)]
+pub struct Pipeline {
+    router: EventRouter,
+    relations: RelationCache,
+    tracker: AckTracker,
+    window: Window,
+    open: Option<OpenTransaction>,
+    /// Issued and not yet taken by the shell.
+    outgoing: Resend,
+    /// Passed since the shell last asked.
+    confirmed_commits: Vec<ConfirmedCommit>,
+    /// The furthest position that was read.
+    received: Lsn,
+    /// A table was described; the shell may want to look it up.
+    described: Vec<Arc<Relation>>,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenTransaction {
+    begin: Begin,
+    rows: u64,
+}
+
+/// What has happened since the start; the shell turns differences into metrics and log lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub records: u64,
+    pub transactions: u64,
+    pub largest_transaction_records: u64,
+    pub resent: u64,
+    pub logical_messages: u64,
+    pub dropped: BTreeMap<DropReason, u64>,
+    pub notes: BTreeMap<Note, u64>,
+}
+
+/// The stream cannot go on past this place. Nothing at or behind it has been issued.
+#[derive(Debug)]
+pub enum PipelineError {
+    Decode {
+        lsn: Lsn,
+        source: DecodeError,
+    },
+    /// A message that protocol 1 does not allow here.
+    OutOfOrder {
+        lsn: Lsn,
+        message: &'static str,
+        expected: &'static str,
+    },
+    Route(Box<Unroutable>),
+}
+
+/// A row that has no record: where it stands and why.
+#[derive(Debug)]
+pub struct Unroutable {
+    pub table: String,
+    pub commit_lsn: Lsn,
+    /// Its place among the rows of its transaction, from 1.
+    pub row: u64,
+    pub source: RouteError,
+}
+
+impl Pipeline {
+    pub fn new(router: EventRouter, limits: Limits) -> Self {
+        Self {
+            router,
+            relations: RelationCache::default(),
+            tracker: AckTracker::new(Lsn::ZERO),
+            window: Window::new(limits),
+            open: None,
+            outgoing: Vec::new(),
+            confirmed_commits: Vec::new(),
+            received: Lsn::ZERO,
+            described: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// A stream begins at `lsn`, the slot's position. The window is empty: what an earlier stream
+    /// left in flight has settled, or it would be sent a second time in another order.
+    pub fn start_stream(&mut self, lsn: Lsn) {
+        debug_assert!(
+            self.window.is_empty(),
+            "a stream starts with an empty window"
+        );
+        self.relations.clear();
+        self.tracker.start_at(lsn);
+        self.received = self.received.max(lsn);
+    }
+
+    /// The stream ended. The server sends an unfinished transaction again from its start.
+    pub fn end_stream(&mut self) {
+        self.open = None;
+        self.tracker.abandon_open();
+    }
+
+    /// One message of the plugin, found at `lsn`.
+    pub fn handle_wal(&mut self, lsn: Lsn, body: &[u8]) -> Result<(), PipelineError> {
+        self.received = self.received.max(lsn);
+        let message =
+            pgoutput::decode(body).map_err(|source| PipelineError::Decode { lsn, source })?;
+        match message {
+            Message::Begin(begin) => self.begin(lsn, begin),
+            Message::Commit(commit) => self.commit(lsn, commit),
+            Message::Relation(relation) => {
+                self.describe(relation);
+                Ok(())
+            }
+            Message::Insert(insert) => {
+                self.change(lsn, Operation::Insert, insert.relation, Some(&insert.new))
+            }
+            Message::Update(update) => {
+                self.change(lsn, Operation::Update, update.relation, Some(&update.new))
+            }
+            Message::Delete(delete) => self.change(lsn, Operation::Delete, delete.relation, None),
+            Message::Truncate { relations, .. } => relations
+                .into_iter()
+                .try_for_each(|relation| self.change(lsn, Operation::Truncate, relation, None)),
+            Message::Message(_) => {
+                self.counters.logical_messages += 1;
+                Ok(())
+            }
+            Message::Origin { .. } | Message::Type { .. } => Ok(()),
+        }
+    }
+
+    /// The server has sent everything before `wal_end`.
+    pub fn handle_keepalive(&mut self, wal_end: Lsn) {
+        self.received = self.received.max(wal_end);
+        self.tracker.idle_at(wal_end, self.window.next_ticket());
+        self.advance();
+    }
+
+    /// One row of a snapshot taken at `consistent_point`.
+    pub fn handle_snapshot_row(
+        &mut self,
+        relation: &Arc<Relation>,
+        row: &Tuple<'_>,
+        consistent_point: Lsn,
+        taken_at: Timestamp,
+    ) -> Result<(), PipelineError> {
+        let change = Change {
+            operation: Operation::Read,
+            relation,
+            new: Some(row),
+            commit_time: taken_at,
+            commit_lsn: consistent_point,
+        };
+        self.route(&change, self.counters.records + 1)
+    }
+
+    pub fn handle_delivery(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.window.settle(ticket, outcome);
+        self.advance();
+    }
+
+    /// The window has room, and no failure has to be made good before anything new goes out.
+    pub fn can_accept(&self) -> bool {
+        self.window.can_accept()
+    }
+
+    /// Records to hand to the producer, in order.
+    pub fn take_outgoing(&mut self) -> Resend {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// After a failure, once everything in flight has settled: what has to go out again, in order.
+    pub fn take_resend(&mut self) -> Resend {
+        let resend = self.window.resend();
+        self.counters.resent += resend.len() as u64;
+        resend
+    }
+
+    pub fn take_confirmed_commits(&mut self) -> Vec<ConfirmedCommit> {
+        std::mem::take(&mut self.confirmed_commits)
+    }
+
+    /// Tables that were described since the last call.
+    pub fn take_described(&mut self) -> Vec<Arc<Relation>> {
+        std::mem::take(&mut self.described)
+    }
+
+    /// What may be confirmed to PostgreSQL.
+    pub fn confirmed(&self) -> Lsn {
+        self.tracker.confirmed()
+    }
+
+    pub fn received(&self) -> Lsn {
+        self.received
+    }
+
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    pub fn router_mut(&mut self) -> &mut EventRouter {
+        &mut self.router
+    }
+
+    /// Rows of an unfinished transaction have been taken.
+    pub fn in_transaction(&self) -> bool {
+        self.open.is_some()
+    }
+
+    pub fn oldest_unconfirmed_commit(&self) -> Option<Timestamp> {
+        let open = self
+            .open
+            .filter(|open| open.rows > 0)
+            .map(|open| open.begin.commit_time);
+        self.tracker.oldest_unconfirmed_commit().or(open)
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn begin(&mut self, lsn: Lsn, begin: Begin) -> Result<(), PipelineError> {
+        if self.open.is_some() {
+            return Err(PipelineError::OutOfOrder {
+                lsn,
+                message: "Begin",
+                expected: "Commit",
+            });
+        }
+        self.open = Some(OpenTransaction { begin, rows: 0 });
+        self.tracker.begin();
+        Ok(())
+    }
+
+    fn commit(&mut self, lsn: Lsn, commit: Commit) -> Result<(), PipelineError> {
+        let Some(open) = self.open.take() else {
+            return Err(PipelineError::OutOfOrder {
+                lsn,
+                message: "Commit",
+                expected: "Begin",
+            });
+        };
+        self.received = self.received.max(commit.end_lsn);
+        self.counters.transactions += 1;
+        let largest = &mut self.counters.largest_transaction_records;
+        *largest = open.rows.max(*largest);
+        self.tracker.commit(
+            commit.end_lsn,
+            commit.commit_time,
+            self.window.next_ticket(),
+        );
+        self.advance();
+        Ok(())
+    }
+
+    fn describe(&mut self, relation: Relation) {
+        let oid = relation.oid;
+        self.relations.insert(relation);
+        if let Ok(relation) = self.relations.get(oid) {
+            self.described.push(Arc::clone(relation));
+        }
+    }
+
+    fn change(
+        &mut self,
+        lsn: Lsn,
+        operation: Operation,
+        relation: u32,
+        new: Option<&Tuple<'_>>,
+    ) -> Result<(), PipelineError> {
+        let Some(open) = self.open else {
+            return Err(PipelineError::OutOfOrder {
+                lsn,
+                message: "a row",
+                expected: "Begin",
+            });
+        };
+        let relation = self
+            .relations
+            .get(relation)
+            .map(Arc::clone)
+            .map_err(|source| PipelineError::Decode { lsn, source })?;
+        let change = Change {
+            operation,
+            relation: &relation,
+            new,
+            commit_time: open.begin.commit_time,
+            commit_lsn: open.begin.final_lsn,
+        };
+        self.route(&change, open.rows + 1)?;
+        self.open = Some(OpenTransaction {
+            rows: open.rows + 1,
+            ..open
+        });
+        Ok(())
+    }
+
+    fn route(&mut self, change: &Change<'_, '_>, row: u64) -> Result<(), PipelineError> {
+        match self.router.route(change) {
+            Ok(Routed::Publish { record, note }) => {
+                if let Some(note) = note {
+                    *self.counters.notes.entry(note).or_default() += 1;
+                }
+                self.issue(record);
+                Ok(())
+            }
+            Ok(Routed::Drop(reason)) => {
+                *self.counters.dropped.entry(reason).or_default() += 1;
+                Ok(())
+            }
+            Err(source) => Err(PipelineError::Route(Box::new(Unroutable {
+                table: change.relation.qualified_name(),
+                commit_lsn: change.commit_lsn,
+                row,
+                source,
+            }))),
+        }
+    }
+
+    fn issue(&mut self, record: Record) {
+        let record = Arc::new(record);
+        let ticket = self.window.issue(Arc::clone(&record));
+        self.outgoing.push((ticket, record));
+        self.counters.records += 1;
+    }
+
+    fn advance(&mut self) {
+        let commits = &mut self.confirmed_commits;
+        self.tracker
+            .release(self.window.released(), |commit| commits.push(commit));
+    }
+}
+
+impl fmt::Display for PipelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decode { lsn, .. } => write!(f, "message at {lsn} cannot be decoded"),
+            Self::OutOfOrder {
+                lsn,
+                message,
+                expected,
+            } => {
+                write!(
+                    f,
+                    "message at {lsn} is out of order: found {message}, expected {expected}"
+                )
+            }
+            Self::Route(unroutable) => write!(
+                f,
+                "row {} of the transaction that commits at {} in table \"{}\" cannot be routed",
+                unroutable.row, unroutable.commit_lsn, unroutable.table
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PipelineError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Decode { source, .. } => Some(source),
+            Self::OutOfOrder { .. } => None,
+            Self::Route(unroutable) => Some(&unroutable.source),
+        }
+    }
+}

@@ -19,12 +19,17 @@ impl Timestamp {
     }
 
     pub const fn from_unix_ms(ms: i64) -> Self {
-        Self(ms.saturating_sub(POSTGRES_EPOCH_UNIX_MS).saturating_mul(1000))
+        Self(
+            ms.saturating_sub(POSTGRES_EPOCH_UNIX_MS)
+                .saturating_mul(1000),
+        )
     }
 
     /// Milliseconds since 1970-01-01 00:00 UTC, rounded down: a Kafka record's timestamp.
     pub const fn as_unix_ms(self) -> i64 {
-        self.0.div_euclid(1000).saturating_add(POSTGRES_EPOCH_UNIX_MS)
+        self.0
+            .div_euclid(1000)
+            .saturating_add(POSTGRES_EPOCH_UNIX_MS)
     }
 }
 
@@ -46,14 +51,26 @@ mod tests {
 
     #[test]
     fn epochs_line_up() {
-        assert_eq!(Timestamp::from_postgres_us(0).as_unix_ms(), POSTGRES_EPOCH_UNIX_MS);
-        assert_eq!(Timestamp::from_unix_ms(0).as_postgres_us(), -POSTGRES_EPOCH_UNIX_MS * 1000);
+        assert_eq!(
+            Timestamp::from_postgres_us(0).as_unix_ms(),
+            POSTGRES_EPOCH_UNIX_MS
+        );
+        assert_eq!(
+            Timestamp::from_unix_ms(0).as_postgres_us(),
+            -POSTGRES_EPOCH_UNIX_MS * 1000
+        );
         assert_eq!(Timestamp::from(UNIX_EPOCH), Timestamp::from_unix_ms(0));
     }
 
     #[test]
     fn milliseconds_round_down_on_both_sides_of_the_epoch() {
-        assert_eq!(Timestamp::from_postgres_us(1999).as_unix_ms(), POSTGRES_EPOCH_UNIX_MS + 1);
-        assert_eq!(Timestamp::from_postgres_us(-1).as_unix_ms(), POSTGRES_EPOCH_UNIX_MS - 1);
+        assert_eq!(
+            Timestamp::from_postgres_us(1999).as_unix_ms(),
+            POSTGRES_EPOCH_UNIX_MS + 1
+        );
+        assert_eq!(
+            Timestamp::from_postgres_us(-1).as_unix_ms(),
+            POSTGRES_EPOCH_UNIX_MS - 1
+        );
     }
 }

@@ -37,7 +37,11 @@ pub struct ConfirmedCommit {
 impl AckTracker {
     /// `confirmed` is what the slot has: the point from which the server streams.
     pub fn new(confirmed: Lsn) -> Self {
-        Self { confirmed, marks: VecDeque::new(), open: false }
+        Self {
+            confirmed,
+            marks: VecDeque::new(),
+            open: false,
+        }
     }
 
     /// Everything before this position is acknowledged or was never ours. Never goes backwards.
@@ -82,7 +86,10 @@ impl AckTracker {
 
     /// A stream starts at `lsn`, the slot's position: what lies before was confirmed by somebody.
     pub fn start_at(&mut self, lsn: Lsn) {
-        debug_assert!(self.marks.is_empty(), "a stream starts with an empty window");
+        debug_assert!(
+            self.marks.is_empty(),
+            "a stream starts with an empty window"
+        );
         self.confirmed = self.confirmed.max(lsn);
     }
 
@@ -95,20 +102,37 @@ impl AckTracker {
                 last.commit_time = last.commit_time.or(commit_time);
                 return;
             }
-            self.marks.push_back(Mark { bound, lsn, commit_time });
+            self.marks.push_back(Mark {
+                bound,
+                lsn,
+                commit_time,
+            });
         } else if lsn > self.confirmed || commit_time.is_some() {
-            self.marks.push_back(Mark { bound, lsn, commit_time });
+            self.marks.push_back(Mark {
+                bound,
+                lsn,
+                commit_time,
+            });
         }
     }
 
     /// Every ticket below `released` is acknowledged. Moves the confirmed LSN as far as that
     /// allows and reports the transactions that it passed.
     pub fn release(&mut self, released: Ticket, mut passed: impl FnMut(ConfirmedCommit)) {
-        while self.marks.front().is_some_and(|mark| mark.bound <= released) {
-            let Some(mark) = self.marks.pop_front() else { return };
+        while self
+            .marks
+            .front()
+            .is_some_and(|mark| mark.bound <= released)
+        {
+            let Some(mark) = self.marks.pop_front() else {
+                return;
+            };
             self.confirmed = self.confirmed.max(mark.lsn);
             if let Some(commit_time) = mark.commit_time {
-                passed(ConfirmedCommit { lsn: mark.lsn, commit_time });
+                passed(ConfirmedCommit {
+                    lsn: mark.lsn,
+                    commit_time,
+                });
             }
         }
     }
@@ -205,7 +229,13 @@ mod tests {
         assert_eq!(tracker.oldest_unconfirmed_commit(), Some(NOON));
         let mut passed = Vec::new();
         tracker.release(Ticket(1), |commit| passed.push(commit));
-        assert_eq!(passed, [ConfirmedCommit { lsn: lsn(20), commit_time: NOON }]);
+        assert_eq!(
+            passed,
+            [ConfirmedCommit {
+                lsn: lsn(20),
+                commit_time: NOON
+            }]
+        );
         assert_eq!(tracker.oldest_unconfirmed_commit(), None);
     }
 

@@ -94,7 +94,9 @@ impl Window {
 
     /// Room for one more record, and no failure that has to be made good first.
     pub fn can_accept(&self) -> bool {
-        self.unsent == 0 && self.bytes < self.limits.bytes && self.entries.len() < self.limits.records
+        self.unsent == 0
+            && self.bytes < self.limits.bytes
+            && self.entries.len() < self.limits.records
     }
 
     /// Something has to be sent again.
@@ -123,14 +125,21 @@ impl Window {
         let size_bytes = record.size_bytes();
         self.bytes += size_bytes;
         self.in_flight += 1;
-        self.entries.push_back(Entry { record, size_bytes, partition: None, state: State::InFlight });
+        self.entries.push_back(Entry {
+            record,
+            size_bytes,
+            partition: None,
+            state: State::InFlight,
+        });
         ticket
     }
 
     /// Notes an outcome and releases what can be. An outcome for a ticket that is not in flight
     /// (released, or settled already) says nothing new and is ignored.
     pub fn settle(&mut self, ticket: Ticket, outcome: Outcome) {
-        let Some(entry) = self.entry_mut(ticket).filter(|entry| entry.state == State::InFlight)
+        let Some(entry) = self
+            .entry_mut(ticket)
+            .filter(|entry| entry.state == State::InFlight)
         else {
             return;
         };
@@ -155,7 +164,9 @@ impl Window {
 
     /// The record at the front: the first that is not acknowledged.
     pub fn front(&self) -> Option<(Ticket, &Arc<Record>)> {
-        self.entries.front().map(|entry| (self.first, &entry.record))
+        self.entries
+            .front()
+            .map(|entry| (self.first, &entry.record))
     }
 
     pub fn record(&self, ticket: Ticket) -> Option<&Arc<Record>> {
@@ -180,7 +191,10 @@ impl Window {
             }
             if unsent || broken.contains(&entry.record.topic, entry.partition) {
                 entry.state = State::InFlight;
-                resend.push((Ticket(self.first.0 + index as u64), Arc::clone(&entry.record)));
+                resend.push((
+                    Ticket(self.first.0 + index as u64),
+                    Arc::clone(&entry.record),
+                ));
             }
         }
         self.in_flight = resend.len();
@@ -194,8 +208,14 @@ impl Window {
     }
 
     fn release(&mut self) {
-        while self.entries.front().is_some_and(|entry| entry.state == State::Acknowledged) {
-            let Some(entry) = self.entries.pop_front() else { return };
+        while self
+            .entries
+            .front()
+            .is_some_and(|entry| entry.state == State::Acknowledged)
+        {
+            let Some(entry) = self.entries.pop_front() else {
+                return;
+            };
             self.bytes -= entry.size_bytes;
             self.first = self.first.next();
         }
@@ -233,7 +253,10 @@ mod tests {
     use bytes::Bytes;
     use smallvec::SmallVec;
 
-    const LIMITS: Limits = Limits { records: 100, bytes: 1_000_000 };
+    const LIMITS: Limits = Limits {
+        records: 100,
+        bytes: 1_000_000,
+    };
 
     fn record(topic: &str, value: &'static str) -> Arc<Record> {
         Arc::new(Record {
@@ -273,19 +296,28 @@ mod tests {
         ack(&mut window, 1, 0);
         assert_eq!(window.released(), Ticket(0));
         ack(&mut window, 0, 0);
-        assert_eq!((window.released(), window.len(), window.bytes()), (Ticket(3), 0, 0));
+        assert_eq!(
+            (window.released(), window.len(), window.bytes()),
+            (Ticket(3), 0, 0)
+        );
     }
 
     #[test]
     fn is_full_by_bytes_or_by_count_but_takes_one_oversized_record() {
-        let mut window = Window::new(Limits { records: 2, bytes: 10 });
+        let mut window = Window::new(Limits {
+            records: 2,
+            bytes: 10,
+        });
         assert!(window.can_accept());
         window.issue(record("t", "longer than ten bytes"));
         assert!(!window.can_accept());
         ack(&mut window, 0, 0);
         assert!(window.can_accept());
 
-        let mut window = Window::new(Limits { records: 2, bytes: 1_000_000 });
+        let mut window = Window::new(Limits {
+            records: 2,
+            bytes: 1_000_000,
+        });
         window.issue(record("t", "a"));
         window.issue(record("t", "b"));
         assert!(!window.can_accept());
@@ -348,6 +380,9 @@ mod tests {
         ack(&mut window, 0, 0);
         fail(&mut window, 0, Some(0));
         ack(&mut window, 7, 0);
-        assert_eq!((window.released(), window.has_failures()), (Ticket(1), false));
+        assert_eq!(
+            (window.released(), window.has_failures()),
+            (Ticket(1), false)
+        );
     }
 }

@@ -6,11 +6,11 @@ use crate::timestamp::Timestamp;
 
 /// One change of one row. Snapshot rows and streamed rows are the same thing to the router.
 #[derive(Debug)]
-pub struct Change<'a> {
+pub struct Change<'a, 'row> {
     pub operation: Operation,
     pub relation: &'a Arc<Relation>,
     /// The row after the change; absent for delete and truncate.
-    pub new: Option<&'a Tuple<'a>>,
+    pub new: Option<&'a Tuple<'row>>,
     /// Commit time of the transaction; for a snapshot row the time of the snapshot.
     pub commit_time: Timestamp,
     /// Where the transaction commits; for a snapshot row the snapshot's consistent point.

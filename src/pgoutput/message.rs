@@ -8,13 +8,24 @@ use crate::timestamp::Timestamp;
 pub enum Message<'a> {
     Begin(Begin),
     Commit(Commit),
-    Origin { commit_lsn: Lsn, name: &'a str },
+    Origin {
+        commit_lsn: Lsn,
+        name: &'a str,
+    },
     Relation(Relation),
-    Type { oid: u32, namespace: &'a str, name: &'a str },
+    Type {
+        oid: u32,
+        namespace: &'a str,
+        name: &'a str,
+    },
     Insert(Insert<'a>),
     Update(Update<'a>),
     Delete(Delete<'a>),
-    Truncate { relations: Vec<u32>, cascade: bool, restart_identity: bool },
+    Truncate {
+        relations: Vec<u32>,
+        cascade: bool,
+        restart_identity: bool,
+    },
     Message(LogicalMessage<'a>),
 }
 

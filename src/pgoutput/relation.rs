@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::DecodeError;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
     pub oid: u32,
@@ -20,6 +22,17 @@ pub struct Column {
     pub type_modifier: i32,
     /// Part of the replica identity.
     pub is_key: bool,
+}
+
+impl Relation {
+    /// The index of a column by its exact name.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    pub fn qualified_name(&self) -> String {
+        format!("{}.{}", self.namespace, self.name)
+    }
 }
 
 /// `pg_class.relreplident`.
@@ -43,8 +56,10 @@ impl RelationCache {
         self.relations.insert(relation.oid, Arc::new(relation));
     }
 
-    pub fn get(&self, oid: u32) -> Option<&Arc<Relation>> {
-        self.relations.get(&oid)
+    pub fn get(&self, oid: u32) -> Result<&Arc<Relation>, DecodeError> {
+        self.relations
+            .get(&oid)
+            .ok_or_else(|| DecodeError::unknown_relation(oid))
     }
 
     /// A new stream describes every table again.

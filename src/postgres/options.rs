@@ -28,9 +28,15 @@ pub struct Options {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    Tcp { host: String, port: u16 },
+    Tcp {
+        host: String,
+        port: u16,
+    },
     /// The folder of the socket file `.s.PGSQL.PORT`.
-    Unix { directory: PathBuf, port: u16 },
+    Unix {
+        directory: PathBuf,
+        port: u16,
+    },
 }
 
 /// libpq's `sslmode`.

@@ -34,8 +34,11 @@ impl Record {
     /// Memory that the record is counted with against the window.
     pub fn size_bytes(&self) -> usize {
         let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
-        let headers: usize =
-            self.headers.iter().map(|header| header.name.len() + length(&header.value)).sum();
+        let headers: usize = self
+            .headers
+            .iter()
+            .map(|header| header.name.len() + length(&header.value))
+            .sum();
         Self::OVERHEAD_BYTES + length(&self.key) + length(&self.value) + headers
     }
 }

@@ -1,0 +1,238 @@
+//! The topic's name from the routed value: a Java regular expression and a Java replacement.
+
+use std::fmt;
+
+use fancy_regex::{Captures, Regex};
+
+/// `route.topic.regex` and `route.topic.replacement`.
+#[derive(Clone, Debug)]
+pub struct TopicRoute {
+    regex: Regex,
+    replacement: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Group(usize),
+    Named(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopicRouteError {
+    Regex {
+        pattern: String,
+        reason: String,
+    },
+    UnknownGroup {
+        replacement: String,
+        group: String,
+        known: Vec<String>,
+    },
+    Replacement {
+        replacement: String,
+        reason: &'static str,
+    },
+}
+
+pub const DEFAULT_REGEX: &str = "(?<routedByValue>.*)";
+pub const DEFAULT_REPLACEMENT: &str = "outbox.event.${routedByValue}";
+
+impl Default for TopicRoute {
+    fn default() -> Self {
+        Self::new(DEFAULT_REGEX, DEFAULT_REPLACEMENT).expect("the defaults name their own group")
+    }
+}
+
+impl TopicRoute {
+    /// Both in Java's syntax. A group that the regex lacks is an error here; Debezium meets it at
+    /// the first row.
+    pub fn new(pattern: &str, replacement: &str) -> Result<Self, TopicRouteError> {
+        // A whole match, as RegexRouter asks for. `.` stops at line ends in both engines.
+        let whole = format!("^(?:{pattern})\\z");
+        let regex = Regex::new(&whole).map_err(|error| TopicRouteError::Regex {
+            pattern: pattern.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let replacement = parse_replacement(replacement, &regex)?;
+        Ok(Self { regex, replacement })
+    }
+
+    /// A value that the regex does not match whole is the topic's name as it is.
+    pub fn topic(&self, routed: &str) -> String {
+        match self.regex.captures(routed) {
+            Ok(Some(captures)) => self.expand(&captures),
+            // An error is the engine's own limit on backtracking: no match, as far as it can tell.
+            Ok(None) | Err(_) => routed.to_owned(),
+        }
+    }
+
+    fn expand(&self, captures: &Captures<'_, str>) -> String {
+        let mut topic = String::new();
+        for part in &self.replacement {
+            let group = match part {
+                Part::Text(text) => {
+                    topic.push_str(text);
+                    continue;
+                }
+                Part::Group(index) => captures.get(*index),
+                Part::Named(name) => captures.name(name),
+            };
+            topic.push_str(group.map_or("", |group| group.as_str()));
+        }
+        topic
+    }
+}
+
+/// Java's `Matcher.replaceFirst`: `${name}`, `$1` (further digits count only while such a group
+/// exists), a backslash takes the next character as it is.
+fn parse_replacement(text: &str, regex: &Regex) -> Result<Vec<Part>, TopicRouteError> {
+    let fault = |reason| TopicRouteError::Replacement {
+        replacement: text.to_owned(),
+        reason,
+    };
+    let known: Vec<String> = regex.capture_names().flatten().map(str::to_owned).collect();
+    let unknown = |group: &str| TopicRouteError::UnknownGroup {
+        replacement: text.to_owned(),
+        group: group.to_owned(),
+        known: known.clone(),
+    };
+    let groups = regex.captures_len();
+    let mut parts = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let after = &rest[first.len_utf8()..];
+        match first {
+            '\\' => {
+                let next = after
+                    .chars()
+                    .next()
+                    .ok_or_else(|| fault("a backslash ends it"))?;
+                literal.push(next);
+                rest = &after[next.len_utf8()..];
+            }
+            '$' => {
+                if !literal.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut literal)));
+                }
+                if let Some(named) = after.strip_prefix('{') {
+                    let (name, tail) = named
+                        .split_once('}')
+                        .ok_or_else(|| fault("\"${\" has no closing brace"))?;
+                    if !known.iter().any(|known| known == name) {
+                        return Err(unknown(name));
+                    }
+                    parts.push(Part::Named(name.to_owned()));
+                    rest = tail;
+                } else {
+                    let (index, length) = group_number(after, groups)
+                        .ok_or_else(|| fault("\"$\" is followed by no group"))?;
+                    if index >= groups {
+                        return Err(unknown(&index.to_string()));
+                    }
+                    parts.push(Part::Group(index));
+                    rest = &after[length..];
+                }
+            }
+            other => {
+                literal.push(other);
+                rest = after;
+            }
+        }
+    }
+    if !literal.is_empty() {
+        parts.push(Part::Text(literal));
+    }
+    Ok(parts)
+}
+
+/// The first digit always counts; each further one only while the longer number is a group.
+fn group_number(text: &str, groups: usize) -> Option<(usize, usize)> {
+    let mut digits = text
+        .chars()
+        .map_while(|c| c.to_digit(10))
+        .map(|digit| digit as usize);
+    let mut index = digits.next()?;
+    let mut length = 1;
+    for digit in digits {
+        let longer = index * 10 + digit;
+        if longer >= groups {
+            break;
+        }
+        index = longer;
+        length += 1;
+    }
+    Some((index, length))
+}
+
+impl fmt::Display for TopicRouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Regex { pattern, reason } => {
+                write!(f, "\"{pattern}\" is not a regular expression: {reason}")
+            }
+            Self::UnknownGroup {
+                replacement,
+                group,
+                known,
+            } => {
+                write!(
+                    f,
+                    "\"{replacement}\" names group \"{group}\", which the regex lacks"
+                )?;
+                match known.as_slice() {
+                    [] => f.write_str(" (it names none)"),
+                    known => write!(f, " (it names {})", known.join(", ")),
+                }
+            }
+            Self::Replacement {
+                replacement,
+                reason,
+            } => {
+                write!(f, "\"{replacement}\" is not a replacement: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for TopicRouteError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(pattern: &str, replacement: &str, routed: &str) -> String {
+        TopicRoute::new(pattern, replacement).unwrap().topic(routed)
+    }
+
+    #[test]
+    fn replacements_follow_java() {
+        assert_eq!(TopicRoute::default().topic("order"), "outbox.event.order");
+        assert_eq!(TopicRoute::default().topic(""), "outbox.event.");
+        assert_eq!(topic("(.*)", "$1_events", "order"), "order_events");
+        assert_eq!(topic("(.*)", "$12", "order"), "order2");
+        assert_eq!(topic("(.*)", "\\$1", "order"), "$1");
+        assert_eq!(topic("(?<a>.)(.*)", "${a}-$2", "xyz"), "x-yz");
+        assert_eq!(topic(".*", "constant", "order"), "constant");
+    }
+
+    #[test]
+    fn a_value_that_does_not_match_whole_is_the_topic() {
+        assert_eq!(topic("order", "x", "orders"), "orders");
+        assert_eq!(TopicRoute::default().topic("two\nlines"), "two\nlines");
+    }
+
+    #[test]
+    fn an_unknown_group_is_refused_at_once() {
+        let error = TopicRoute::new(DEFAULT_REGEX, "e.${routedBy}").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "\"e.${routedBy}\" names group \"routedBy\", which the regex lacks (it names routedByValue)"
+        );
+        assert!(TopicRoute::new(".*", "$1").is_err());
+        assert!(TopicRoute::new(".*", "$").is_err());
+        assert!(TopicRoute::new(".*", "${x").is_err());
+        assert!(TopicRoute::new("(", "x").is_err());
+    }
+}
