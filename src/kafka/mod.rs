@@ -1,1 +1,19 @@
-//! See the crate's documentation.
+//! Everything that talks to Kafka, through librdkafka.
+//!
+//! One OS thread owns the producer, sends in ticket order and polls for deliveries. After a
+//! failure it takes nothing new until it is told to go on: librdkafka delivers what was queued
+//! behind a refused batch, so order is the caller's to restore ([`crate::ack::Window::resend`]).
+
+mod delivery;
+mod error;
+mod options;
+mod producer;
+mod publisher;
+mod stdout;
+mod topic;
+
+pub use delivery::{DeliveryReport, DeliveryReports, Fate};
+pub use error::{DeliveryError, DeliveryErrorKind, PublishError};
+pub use options::{Options, OptionsError};
+pub use publisher::{Health, Publisher};
+pub use topic::{TopicFacts, describe_topic, reach};

@@ -1,0 +1,124 @@
+//! From librdkafka's callback to a batch of reports.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::Message;
+use rdkafka::producer::{DeliveryResult, ProducerContext};
+use tokio::sync::mpsc;
+
+use super::error::{DeliveryError, DeliveryErrorKind};
+use super::publisher::Health;
+use crate::ack::Ticket;
+
+/// What became of one attempt.
+#[derive(Debug)]
+pub struct DeliveryReport {
+    pub ticket: Ticket,
+    pub fate: Fate,
+}
+
+#[derive(Debug)]
+pub enum Fate {
+    /// librdkafka can report success without an offset (a retry that the broker had already), so
+    /// none is promised.
+    Acknowledged { partition: i32 },
+    Failed {
+        partition: Option<i32>,
+        error: DeliveryError,
+    },
+    /// An earlier record failed; this one was not tried.
+    NotSent,
+}
+
+/// The receiving end; at most as many reports wait here as records are outstanding.
+#[derive(Debug)]
+pub struct DeliveryReports(pub(super) mpsc::UnboundedReceiver<Vec<DeliveryReport>>);
+
+impl DeliveryReports {
+    /// The next batch; `None` when the producer's thread has ended. Cancel-safe.
+    pub async fn recv(&mut self) -> Option<Vec<DeliveryReport>> {
+        self.0.recv().await
+    }
+}
+
+/// librdkafka's callbacks. Deliveries run inside `poll`, on the producer's thread.
+pub(super) struct Context {
+    settled: Mutex<Vec<DeliveryReport>>,
+    health: Arc<Health>,
+}
+
+impl Context {
+    pub(super) fn new(health: Arc<Health>) -> Self {
+        Self {
+            settled: Mutex::default(),
+            health,
+        }
+    }
+
+    pub(super) fn take(&self) -> Vec<DeliveryReport> {
+        std::mem::take(&mut self.settled.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        match level {
+            RDKafkaLogLevel::Emerg
+            | RDKafkaLogLevel::Alert
+            | RDKafkaLogLevel::Critical
+            | RDKafkaLogLevel::Error
+            | RDKafkaLogLevel::Warning => self.health.note(facility, message),
+            _ => tracing::debug!(facility, "librdkafka: {}", message.escape_debug()),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.health.set_reachable(false);
+        }
+        self.health.note("ERROR", reason);
+    }
+
+    fn stats_raw(&self, statistics: &[u8]) {
+        self.health.read_statistics(statistics);
+    }
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
+        let fate = match result {
+            Ok(message) => {
+                self.health.set_reachable(true);
+                Fate::Acknowledged {
+                    partition: message.partition(),
+                }
+            }
+            Err((error, message)) => {
+                let partition = message.partition();
+                let size_bytes = message.payload().map_or(0, <[u8]>::len);
+                let kind = DeliveryErrorKind::from_error(error, size_bytes);
+                let error = DeliveryError {
+                    topic: message.topic().into(),
+                    kind,
+                };
+                Fate::Failed {
+                    partition: (partition >= 0).then_some(partition),
+                    error,
+                }
+            }
+        };
+        let report = DeliveryReport {
+            ticket: Ticket(ticket as u64),
+            fate,
+        };
+        self.settled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(report);
+    }
+}

@@ -1,0 +1,269 @@
+//! The thread that owns the producer: take commands, send in order, poll, report.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer, PurgeConfig};
+
+use super::delivery::{Context, DeliveryReport, Fate};
+use super::error::{DeliveryError, DeliveryErrorKind, PublishError};
+use super::options::Options;
+use super::publisher::{Command, Health, Reports};
+use super::topic::{Readiness, Topics};
+use crate::ack::Ticket;
+use crate::router::Record;
+
+/// While deliveries are awaited. A shorter wait costs processor time, a longer one delays the
+/// confirmation, never the record.
+const IN_FLIGHT_WAIT: Duration = Duration::from_millis(1);
+/// Nothing is awaited; a new command ends the wait at once.
+const IDLE_WAIT: Duration = Duration::from_millis(500);
+/// librdkafka's queue is full, or a topic is not ready.
+const HELD_WAIT: Duration = Duration::from_millis(5);
+/// Sends between two polls, so that reports flow while a long batch is handed over.
+const SENDS_PER_POLL: usize = 1000;
+
+pub(super) fn create(
+    options: &Options,
+    health: Arc<Health>,
+) -> Result<BaseProducer<Context>, PublishError> {
+    options
+        .client_config()
+        .create_with_context(Context::new(health))
+        .map_err(PublishError::Client)
+}
+
+pub(super) fn run(
+    producer: BaseProducer<Context>,
+    topic_timeout: Duration,
+    commands: &Receiver<Command>,
+    reports: &Reports,
+) {
+    let mut worker = Worker {
+        producer,
+        topic_timeout,
+        topics: Topics::default(),
+        queue: VecDeque::new(),
+        outstanding: 0,
+        halted: false,
+        settled: Vec::new(),
+    };
+    loop {
+        match worker.next_command(commands) {
+            Next::Nothing => {}
+            Next::Command(Command::Send(batch)) => worker.queue.extend(batch),
+            Next::Command(Command::Resume) => worker.halted = false,
+            Next::Command(Command::Close(deadline)) => {
+                worker.close(deadline, reports);
+                return;
+            }
+        }
+        worker.turn();
+        if !worker.report(reports) {
+            return;
+        }
+    }
+}
+
+enum Next {
+    Nothing,
+    Command(Command),
+}
+
+struct Worker {
+    producer: BaseProducer<Context>,
+    topic_timeout: Duration,
+    topics: Topics,
+    /// Not yet handed to librdkafka.
+    queue: VecDeque<(Ticket, Arc<Record>)>,
+    /// Handed over and without a report.
+    outstanding: usize,
+    /// A record failed; nothing is sent until the caller says so.
+    halted: bool,
+    settled: Vec<DeliveryReport>,
+}
+
+enum Sent {
+    Yes,
+    /// Try the same record again later.
+    NotYet,
+    Failed(DeliveryErrorKind),
+}
+
+impl Worker {
+    fn next_command(&self, commands: &Receiver<Command>) -> Next {
+        let wait = if !self.queue.is_empty() {
+            HELD_WAIT
+        } else if self.outstanding > 0 {
+            IN_FLIGHT_WAIT
+        } else {
+            IDLE_WAIT
+        };
+        match commands.recv_timeout(wait) {
+            Ok(command) => Next::Command(command),
+            Err(RecvTimeoutError::Timeout) => Next::Nothing,
+            // The handle is gone without a Close: the same, without patience.
+            Err(RecvTimeoutError::Disconnected) => Next::Command(Command::Close(Instant::now())),
+        }
+    }
+
+    /// Sends what can be sent and collects what has settled.
+    fn turn(&mut self) {
+        loop {
+            let mut sends = 0;
+            let mut held = false;
+            while !self.halted && sends < SENDS_PER_POLL {
+                let Some((ticket, record)) = self.queue.pop_front() else {
+                    break;
+                };
+                match self.send(ticket, &record) {
+                    Sent::Yes => {
+                        self.outstanding += 1;
+                        sends += 1;
+                    }
+                    Sent::NotYet => {
+                        self.queue.push_front((ticket, record));
+                        held = true;
+                        break;
+                    }
+                    Sent::Failed(kind) => {
+                        self.fail(ticket, Arc::clone(&record.topic), kind);
+                    }
+                }
+            }
+            self.poll();
+            if held || self.halted || self.queue.is_empty() {
+                break;
+            }
+        }
+        if self.halted {
+            let unsent = self.queue.drain(..);
+            self.settled
+                .extend(unsent.map(|(ticket, _)| DeliveryReport {
+                    ticket,
+                    fate: Fate::NotSent,
+                }));
+        }
+    }
+
+    fn send(&mut self, ticket: Ticket, record: &Record) -> Sent {
+        match self
+            .topics
+            .readiness(&record.topic, self.producer.client(), self.topic_timeout)
+        {
+            Readiness::Wait => return Sent::NotYet,
+            Readiness::Failed(kind) => return Sent::Failed(kind),
+            Readiness::Ready { partitions } => {
+                if let Some(partition) = record.partition
+                    && !(0..partitions).contains(&partition)
+                {
+                    return Sent::Failed(DeliveryErrorKind::InvalidPartition {
+                        partition,
+                        count: partitions,
+                    });
+                }
+            }
+        }
+        // librdkafka takes 0 for "now", and the broker refuses what is earlier.
+        if record.timestamp_ms <= 0 {
+            let timestamp_ms = record.timestamp_ms;
+            return Sent::Failed(DeliveryErrorKind::InvalidTimestamp { timestamp_ms });
+        }
+        match self.producer.send(base_record(ticket, record)) {
+            Ok(()) => Sent::Yes,
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Sent::NotYet,
+            Err((error, _)) => Sent::Failed(self.failure(&error, record.size_bytes())),
+        }
+    }
+
+    /// A fatal state of the producer counts before what this call said.
+    fn failure(&self, error: &KafkaError, size_bytes: usize) -> DeliveryErrorKind {
+        match self.producer.client().fatal_error() {
+            Some((_, reason)) => DeliveryErrorKind::ProducerFatal(reason),
+            None => DeliveryErrorKind::from_error(error, size_bytes),
+        }
+    }
+
+    fn fail(&mut self, ticket: Ticket, topic: Arc<str>, kind: DeliveryErrorKind) {
+        self.halted = true;
+        self.topics.forget(&topic);
+        let error = DeliveryError { topic, kind };
+        let fate = Fate::Failed {
+            partition: None,
+            error,
+        };
+        self.settled.push(DeliveryReport { ticket, fate });
+    }
+
+    fn poll(&mut self) {
+        self.producer.poll(Duration::ZERO);
+        let mut settled = self.producer.context().take();
+        self.outstanding = self.outstanding.saturating_sub(settled.len());
+        for report in &mut settled {
+            if let Fate::Failed { error, .. } = &mut report.fate {
+                self.halted = true;
+                self.topics.forget(&error.topic);
+                if let Some((_, reason)) = self.producer.client().fatal_error() {
+                    error.kind = DeliveryErrorKind::ProducerFatal(reason);
+                }
+            }
+        }
+        self.settled.append(&mut settled);
+    }
+
+    /// False when nobody listens any more.
+    fn report(&mut self, reports: &Reports) -> bool {
+        self.settled.is_empty() || reports.send(std::mem::take(&mut self.settled)).is_ok()
+    }
+
+    fn close(mut self, deadline: Instant, reports: &Reports) {
+        while (self.outstanding > 0 || !self.queue.is_empty()) && Instant::now() < deadline {
+            self.turn();
+            if !self.report(reports) {
+                break;
+            }
+            if self.halted && self.outstanding == 0 {
+                break;
+            }
+            std::thread::park_timeout(IN_FLIGHT_WAIT);
+        }
+        self.halted = true;
+        self.turn();
+        if self.outstanding > 0 {
+            self.producer
+                .purge(PurgeConfig::default().queue().inflight());
+            let given_up = Instant::now() + Duration::from_secs(1);
+            while self.outstanding > 0 && Instant::now() < given_up {
+                self.poll();
+            }
+        }
+        self.report(reports);
+    }
+}
+
+fn base_record(ticket: Ticket, record: &Record) -> BaseRecord<'_, [u8], [u8], usize> {
+    // Tickets are counted on this machine: they fit its word.
+    let opaque = usize::try_from(ticket.0).unwrap_or(usize::MAX);
+    let mut base = BaseRecord::with_opaque_to(&record.topic, opaque).timestamp(record.timestamp_ms);
+    base.partition = record.partition;
+    base.key = record.key.as_deref();
+    base.payload = record.value.as_deref();
+    if !record.headers.is_empty() {
+        let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
+        for header in &record.headers {
+            headers = headers.insert(Header {
+                key: &header.name,
+                value: header.value.as_deref(),
+            });
+        }
+        base.headers = Some(headers);
+    }
+    base
+}
+
+#[cfg(test)]
+mod tests;
