@@ -12,7 +12,7 @@
 //!                                                    Kafka <─ kafka::publisher <──────┘
 //! ```
 //!
-//! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`],
+//! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`],
 //! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`].
 //! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`].
 
@@ -26,6 +26,7 @@ pub mod outbox;
 pub mod pgoutput;
 pub mod pipeline;
 pub mod postgres;
+pub mod reader;
 pub mod relay;
 pub mod router;
 pub mod secret;

@@ -2,30 +2,29 @@
 
 use smallvec::SmallVec;
 
-use super::error::Fault;
-use super::reader::Reader;
 use super::{
     Begin, Column, Commit, Datum, DecodeError, Delete, Insert, LogicalMessage, Message, OldTuple,
     Relation, ReplicaIdentity, Tuple, Update,
 };
+use crate::reader::{Fault, Reader};
 
 /// Reads the body of one XLogData message. Every byte belongs to a field or is an error.
 pub fn decode(body: &[u8]) -> Result<Message<'_>, DecodeError> {
     let Some((&tag, rest)) = body.split_first() else {
-        return Err(Reader::new("message", body).fail("tag", Fault::Empty));
+        return Err(Reader::new("pgoutput message", body).fail("tag", Fault::Empty));
     };
     match tag {
-        b'B' => read("Begin", rest, begin),
-        b'C' => read("Commit", rest, commit),
-        b'O' => read("Origin", rest, origin),
-        b'R' => read("Relation", rest, relation),
-        b'Y' => read("Type", rest, data_type),
-        b'I' => read("Insert", rest, insert),
-        b'U' => read("Update", rest, update),
-        b'D' => read("Delete", rest, delete),
-        b'T' => read("Truncate", rest, truncate),
-        b'M' => read("Message", rest, logical_message),
-        _ => Err(Reader::new("message", rest).fail("tag", Fault::UnknownMessage { tag })),
+        b'B' => read("pgoutput Begin", rest, begin),
+        b'C' => read("pgoutput Commit", rest, commit),
+        b'O' => read("pgoutput Origin", rest, origin),
+        b'R' => read("pgoutput Relation", rest, relation),
+        b'Y' => read("pgoutput Type", rest, data_type),
+        b'I' => read("pgoutput Insert", rest, insert),
+        b'U' => read("pgoutput Update", rest, update),
+        b'D' => read("pgoutput Delete", rest, delete),
+        b'T' => read("pgoutput Truncate", rest, truncate),
+        b'M' => read("pgoutput Message", rest, logical_message),
+        _ => Err(Reader::new("pgoutput message", rest).fail("tag", Fault::UnknownMessage { tag })),
     }
 }
 
@@ -286,7 +285,7 @@ mod tests {
             ),
             (
                 b"S",
-                "pgoutput message: tag: expected a message of protocol version 1, found byte 0x53",
+                "pgoutput message: tag: expected a known message, found byte 0x53",
             ),
             (
                 b"B\0",

@@ -2,14 +2,14 @@
 //! "Logical Replication Message Formats"). Bytes in, values out.
 
 mod decode;
-mod error;
 mod message;
-mod reader;
 mod relation;
 mod tuple;
 
 pub use decode::decode;
-pub use error::DecodeError;
 pub use message::{Begin, Commit, Delete, Insert, LogicalMessage, Message, OldTuple, Update};
 pub use relation::{Column, Relation, RelationCache, ReplicaIdentity};
 pub use tuple::{Datum, Tuple};
+
+/// A message that is not what the manual says.
+pub type DecodeError = crate::reader::ReadError;
