@@ -1,5 +1,6 @@
 //! How to reach the server. Both kinds of session (replication and ordinary SQL) use the same.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,6 +38,15 @@ pub enum Host {
         directory: PathBuf,
         port: u16,
     },
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix { directory, port } => write!(f, "{}:{port}", directory.display()),
+        }
+    }
 }
 
 /// libpq's `sslmode`.

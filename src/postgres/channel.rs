@@ -1,0 +1,147 @@
+//! Framed messages over a socket, both directions buffered.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWrite};
+
+use super::PostgresError;
+use super::socket::Socket;
+use crate::wire::{self, Backend};
+
+/// A socket with what was read and not yet parsed, and what is to be written and not yet sent.
+#[derive(Debug)]
+pub(super) struct Channel {
+    socket: Socket,
+    input: BytesMut,
+    output: BytesMut,
+}
+
+/// One read: large enough that a busy walsender's rows come many at a time.
+const READ_BYTES: usize = 128 * 1024;
+/// A buffer that one large row has blown up is given back.
+const KEEP_BYTES: usize = 1 << 20;
+
+impl Channel {
+    pub(super) fn new(socket: Socket) -> Self {
+        Self {
+            socket,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+        }
+    }
+
+    pub(super) fn output(&mut self) -> &mut BytesMut {
+        &mut self.output
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Length of the frame at the front of the input, and `None` while it is incomplete.
+    pub(super) fn next_frame_bytes(&self) -> Result<Option<usize>, PostgresError> {
+        Ok(wire::split(&self.input)?.map(|frame| frame.length_bytes()))
+    }
+
+    /// Takes the frame at the front; its bytes stay valid until the next read.
+    pub(super) fn take_frame(&mut self, length_bytes: usize) -> Taken<'_> {
+        Taken {
+            input: &mut self.input,
+            length_bytes,
+        }
+    }
+
+    /// Waits for more bytes, writing what is queued meanwhile. Returns how many came. Cancel-safe:
+    /// bytes are either in the buffer or still in the socket.
+    pub(super) async fn fill(&mut self) -> Result<usize, PostgresError> {
+        if self.input.is_empty() && self.input.capacity() > KEEP_BYTES {
+            self.input = BytesMut::new();
+        }
+        poll_fn(|context| self.poll_fill(context)).await
+    }
+
+    /// Writes what is queued, and nothing else. Cancel-safe.
+    pub(super) async fn flush(&mut self) -> Result<(), PostgresError> {
+        poll_fn(|context| self.poll_write(context)).await
+    }
+
+    /// Writes what is queued, then waits for the next message and gives it to `read`.
+    pub(super) async fn receive<T>(
+        &mut self,
+        read: impl FnOnce(Backend<'_>, u8) -> Result<T, PostgresError>,
+    ) -> Result<T, PostgresError> {
+        self.flush().await?;
+        let length_bytes = loop {
+            match self.next_frame_bytes()? {
+                Some(length_bytes) => break length_bytes,
+                None => self.fill().await?,
+            };
+        };
+        let taken = self.take_frame(length_bytes);
+        let (tag, body) = taken.parts();
+        read(Backend::read(tag, body)?, tag)
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, PostgresError>> {
+        // A full send buffer must not keep us from reading, nor the other way round.
+        if let Poll::Ready(Err(error)) = self.poll_write(context) {
+            return Poll::Ready(Err(error));
+        }
+        self.input.reserve(READ_BYTES);
+        let read = pin!(self.socket.read_buf(&mut self.input));
+        match ready!(read.poll(context)) {
+            Ok(0) => Poll::Ready(Err(PostgresError::Closed)),
+            Ok(read) => Poll::Ready(Ok(read)),
+            Err(source) => Poll::Ready(Err(broken(source))),
+        }
+    }
+
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<Result<(), PostgresError>> {
+        while !self.output.is_empty() {
+            match ready!(Pin::new(&mut self.socket).poll_write(context, &self.output)) {
+                Ok(0) => return Poll::Ready(Err(PostgresError::Closed)),
+                Ok(written) => self.output.advance(written),
+                Err(source) => return Poll::Ready(Err(broken(source))),
+            }
+        }
+        Pin::new(&mut self.socket)
+            .poll_flush(context)
+            .map_err(broken)
+    }
+}
+
+/// A frame at the front of the input that is dropped from it when this is.
+pub(super) struct Taken<'a> {
+    input: &'a mut BytesMut,
+    length_bytes: usize,
+}
+
+impl Taken<'_> {
+    /// Tag and body.
+    pub(super) fn parts(&self) -> (u8, &[u8]) {
+        let tag = self.input.first().copied().unwrap_or_default();
+        (
+            tag,
+            self.input.get(5..self.length_bytes).unwrap_or_default(),
+        )
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.input.advance(self.length_bytes);
+    }
+}
+
+fn broken(source: io::Error) -> PostgresError {
+    match source.kind() {
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::ConnectionReset => PostgresError::Closed,
+        _ => PostgresError::Io { source },
+    }
+}

@@ -1,0 +1,214 @@
+//! What can go wrong between the relay and PostgreSQL.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use crate::reader::ReadError;
+use crate::wire::ServerMessage;
+
+#[derive(Debug)]
+pub enum PostgresError {
+    /// No host could be used; each with its reason.
+    Unreachable {
+        attempts: Vec<(String, PostgresError)>,
+    },
+    Connect {
+        source: io::Error,
+    },
+    ConnectTimeout {
+        after: Duration,
+    },
+    TlsRefused,
+    Tls {
+        reason: String,
+    },
+    /// A certificate or key file that cannot be used.
+    TlsFile {
+        path: String,
+        reason: String,
+    },
+    PasswordMissing {
+        method: &'static str,
+    },
+    AuthenticationMethod {
+        method: String,
+    },
+    Scram {
+        source: io::Error,
+    },
+    /// The server is not of the kind that `target_session_attrs` asks for.
+    WrongServer {
+        wanted: &'static str,
+    },
+    Server(Box<ServerMessage>),
+    /// The connection ended, or nothing came for too long.
+    Closed,
+    Silent {
+        after: Duration,
+    },
+    Io {
+        source: io::Error,
+    },
+    Malformed(ReadError),
+    /// A message that the protocol does not allow here.
+    Unexpected {
+        expected: &'static str,
+        tag: u8,
+    },
+    /// PostgreSQL 18 skips the rows of a publication that it cannot load and only warns.
+    PublicationSkipped(Box<ServerMessage>),
+    /// The server ended the stream by itself, as it does when it stops.
+    StreamEnded,
+    Sql(Box<tokio_postgres::Error>),
+}
+
+/// `error_code` classes of PostgreSQL's manual, appendix A.
+pub mod sqlstate {
+    pub const UNDEFINED_OBJECT: &str = "42704";
+    pub const DUPLICATE_OBJECT: &str = "42710";
+    pub const OBJECT_IN_USE: &str = "55006";
+    pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";
+    pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    pub const INVALID_PASSWORD: &str = "28P01";
+    pub const INVALID_AUTHORIZATION: &str = "28000";
+    pub const INVALID_CATALOG_NAME: &str = "3D000";
+}
+
+impl PostgresError {
+    /// The server's own code, where it was the server that refused.
+    pub fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Self::Server(message) | Self::PublicationSkipped(message) => Some(&message.sqlstate),
+            Self::Sql(error) => error.code().map(tokio_postgres::error::SqlState::code),
+            Self::Unreachable { attempts } => {
+                attempts.last().and_then(|(_, error)| error.sqlstate())
+            }
+            _ => None,
+        }
+    }
+
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Self::Server(message) | Self::PublicationSkipped(message) => message.detail.clone(),
+            Self::Unreachable { attempts } if attempts.len() > 1 => {
+                let all = attempts
+                    .iter()
+                    .map(|(host, error)| format!("{host}: {}", chain(error)));
+                Some(all.collect::<Vec<_>>().join("; "))
+            }
+            _ => None,
+        }
+    }
+
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Server(message) => message.hint.clone(),
+            Self::TlsRefused => {
+                Some("Set ssl = on in postgresql.conf, or sslmode to prefer.".into())
+            }
+            Self::PasswordMissing { .. } => {
+                Some("Set postgres.password, postgres.password_file or PGPASSFILE.".into())
+            }
+            Self::WrongServer { .. } => {
+                Some("Name the primary's address, or several hosts to choose from.".into())
+            }
+            Self::Unreachable { attempts } => attempts.last().and_then(|(_, error)| error.hint()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn unexpected(expected: &'static str, tag: u8) -> Self {
+        Self::Unexpected { expected, tag }
+    }
+}
+
+/// An error and what caused it, as one sentence.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+impl fmt::Display for PostgresError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { attempts } => match attempts.as_slice() {
+                [(host, error)] => write!(f, "cannot connect to PostgreSQL at {host}: {error}"),
+                _ => write!(
+                    f,
+                    "cannot connect to any of {} PostgreSQL hosts",
+                    attempts.len()
+                ),
+            },
+            Self::Connect { source } => write!(f, "connection failed: {source}"),
+            Self::ConnectTimeout { after } => write!(f, "no answer within {after:?}"),
+            Self::TlsRefused => f.write_str("the server does not speak TLS"),
+            Self::Tls { reason } => write!(f, "TLS failed: {}", reason.escape_debug()),
+            Self::TlsFile { path, reason } => write!(f, "file \"{path}\" cannot be used: {reason}"),
+            Self::PasswordMissing { method } => {
+                write!(
+                    f,
+                    "the server asks for a password ({method}) and none is set"
+                )
+            }
+            Self::AuthenticationMethod { method } => {
+                write!(
+                    f,
+                    "the server asks for authentication by {method}, which is not supported"
+                )
+            }
+            Self::Scram { source } => write!(f, "SCRAM authentication failed: {source}"),
+            Self::WrongServer { wanted } => write!(f, "the server is not {wanted}"),
+            Self::Server(message) => message.fmt(f),
+            Self::Closed => f.write_str("the server closed the connection"),
+            Self::Silent { after } => write!(f, "the server said nothing for {after:?}"),
+            Self::Io { source } => write!(f, "the connection broke: {source}"),
+            Self::Malformed(error) => write!(f, "the server sent a malformed message: {error}"),
+            Self::Unexpected { expected, tag } => {
+                write!(
+                    f,
+                    "expected {expected} from the server, found message 0x{tag:02X}"
+                )
+            }
+            Self::PublicationSkipped(message) => {
+                write!(f, "the server skips the publication's rows: {message}")
+            }
+            Self::StreamEnded => f.write_str("the server ended the stream"),
+            Self::Sql(error) => match error.as_db_error() {
+                Some(db) => write!(
+                    f,
+                    "{} {}: {}",
+                    db.severity(),
+                    db.code().code(),
+                    db.message().escape_debug()
+                ),
+                None => write!(f, "{}", chain(error.as_ref())),
+            },
+        }
+    }
+}
+
+impl Error for PostgresError {}
+
+impl From<ReadError> for PostgresError {
+    fn from(error: ReadError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl From<tokio_postgres::Error> for PostgresError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        if error.is_closed() {
+            Self::Closed
+        } else {
+            Self::Sql(Box::new(error))
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The walsender session: commands first, then the stream.
+
+use std::time::Duration;
+
+use postgres_protocol::message::frontend;
+use tokio::time::Instant;
+
+use super::channel::Channel;
+use super::connect::{self, Greeting};
+use super::{Host, PostgresError};
+use crate::lsn::Lsn;
+use crate::timestamp::Timestamp;
+use crate::wire::{Backend, CopyMessage, StartReplication, StatusUpdate, create_temporary_slot};
+
+/// One row of a simple query: text or null by column.
+pub type Row = Vec<Option<String>>;
+
+/// A connection with `replication=database` that does not stream yet.
+#[derive(Debug)]
+pub struct ReplicationSession {
+    channel: Channel,
+    greeting: Greeting,
+    host: Host,
+}
+
+/// `IDENTIFY_SYSTEM`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemIdentity {
+    pub system_id: String,
+    pub timeline: u32,
+    pub wal_lsn: Lsn,
+}
+
+/// What `CREATE_REPLICATION_SLOT` answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedSlot {
+    pub consistent_point: Lsn,
+    pub snapshot_name: String,
+}
+
+impl ReplicationSession {
+    pub(super) fn new(channel: Channel, greeting: Greeting, host: Host) -> Self {
+        Self {
+            channel,
+            greeting,
+            host,
+        }
+    }
+
+    pub fn backend_pid(&self) -> i32 {
+        self.greeting.process_id
+    }
+
+    /// The host that was taken: ordinary sessions of the same start go there too.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub fn server_version(&self) -> &str {
+        &self.greeting.server_version
+    }
+
+    /// The rows of one statement or replication command. After a refusal the session is in step
+    /// again and can be used.
+    pub async fn query(&mut self, text: &str) -> Result<Vec<Row>, PostgresError> {
+        frontend::query(text, self.channel.output())
+            .map_err(|source| PostgresError::Io { source })?;
+        let mut rows = Vec::new();
+        let mut refusal = None;
+        loop {
+            let done = self.channel.receive(|message, tag| {
+                match message {
+                    Backend::DataRow(columns) => rows.push(
+                        columns
+                            .into_iter()
+                            .map(|column| column.map(|c| String::from_utf8_lossy(c).into_owned()))
+                            .collect(),
+                    ),
+                    Backend::Error(message) if message.severity == "FATAL" => {
+                        return Err(connect::server_error(message));
+                    }
+                    Backend::Error(message) => refusal = Some(message),
+                    Backend::ReadyForQuery => return Ok(true),
+                    Backend::RowDescription(_)
+                    | Backend::CommandComplete
+                    | Backend::EmptyQuery
+                    | Backend::Notice(_)
+                    | Backend::ParameterStatus { .. }
+                    | Backend::Other { .. } => {}
+                    _ => return Err(PostgresError::unexpected("the rows of a query", tag)),
+                }
+                Ok(false)
+            });
+            if done.await? {
+                return match refusal {
+                    Some(message) => Err(connect::server_error(message)),
+                    None => Ok(rows),
+                };
+            }
+        }
+    }
+
+    /// The first column of the first row.
+    pub async fn query_value(&mut self, text: &str) -> Result<Option<String>, PostgresError> {
+        let rows = self.query(text).await?;
+        Ok(rows
+            .into_iter()
+            .next()
+            .and_then(|row| row.into_iter().next())
+            .flatten())
+    }
+
+    pub async fn identify_system(&mut self) -> Result<SystemIdentity, PostgresError> {
+        let rows = self.query("IDENTIFY_SYSTEM").await?;
+        let mut columns = rows.into_iter().next().unwrap_or_default().into_iter();
+        let mut next = || columns.next().flatten().unwrap_or_default();
+        let (system_id, timeline, wal_lsn) = (next(), next(), next());
+        match (timeline.parse(), wal_lsn.parse()) {
+            (Ok(timeline), Ok(wal_lsn)) => Ok(SystemIdentity {
+                system_id,
+                timeline,
+                wal_lsn,
+            }),
+            _ => Err(PostgresError::unexpected(
+                "the answer to IDENTIFY_SYSTEM",
+                b'D',
+            )),
+        }
+    }
+
+    /// Waits until no other session holds the lock, as long as that takes. The lock lives and dies
+    /// with this connection, so whoever holds it is the one that can stream.
+    ///
+    /// A role's own timeouts would end the wait, or the idle session of a snapshot; a server that
+    /// does not know one of them (before 17, or without the kernel's support) is no reason to stop.
+    pub async fn prepare(&mut self, wal_sender_timeout: Duration) -> Result<(), PostgresError> {
+        let timeout_ms = wal_sender_timeout.as_millis();
+        self.query(&format!("SET wal_sender_timeout = '{timeout_ms}ms'"))
+            .await?;
+        for setting in [
+            "SET statement_timeout = 0",
+            "SET lock_timeout = 0",
+            "SET idle_session_timeout = 0",
+            "SET transaction_timeout = 0",
+            "SET client_connection_check_interval = '2s'",
+        ] {
+            match self.query(setting).await {
+                Ok(_) | Err(PostgresError::Server(_)) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn try_lock(&mut self, key: i64) -> Result<bool, PostgresError> {
+        let got = self
+            .query_value(&format!("SELECT pg_try_advisory_lock({key})"))
+            .await?;
+        Ok(got.as_deref() == Some("t"))
+    }
+
+    pub async fn lock(&mut self, key: i64) -> Result<(), PostgresError> {
+        self.query(&format!("SELECT pg_advisory_lock({key})"))
+            .await
+            .map(drop)
+    }
+
+    /// Ends what this session waits for in the server, from outside.
+    pub fn canceller(&self) -> Canceller {
+        Canceller {
+            host: self.host.clone(),
+            process_id: self.greeting.process_id,
+            secret_key: self.greeting.secret_key,
+        }
+    }
+
+    pub async fn create_temporary_slot(
+        &mut self,
+        name: &str,
+    ) -> Result<CreatedSlot, PostgresError> {
+        let rows = self.query(&create_temporary_slot(name)).await?;
+        let mut columns = rows
+            .into_iter()
+            .next()
+            .unwrap_or_default()
+            .into_iter()
+            .skip(1);
+        let mut next = || columns.next().flatten().unwrap_or_default();
+        let (consistent_point, snapshot_name) = (next(), next());
+        match consistent_point.parse() {
+            Ok(consistent_point) => Ok(CreatedSlot {
+                consistent_point,
+                snapshot_name,
+            }),
+            Err(_) => Err(PostgresError::unexpected("a new slot's position", b'D')),
+        }
+    }
+
+    pub async fn start(
+        mut self,
+        start: &StartReplication<'_>,
+    ) -> Result<ReplicationStream, PostgresError> {
+        frontend::query(&start.command(), self.channel.output())
+            .map_err(|source| PostgresError::Io { source })?;
+        let mut refusal = None;
+        loop {
+            let streaming = self.channel.receive(|message, tag| match message {
+                Backend::CopyBoth => Ok(true),
+                Backend::Error(message) => {
+                    refusal = Some(message);
+                    Ok(false)
+                }
+                Backend::Notice(_) | Backend::ParameterStatus { .. } => Ok(false),
+                _ => Err(PostgresError::unexpected("the start of the stream", tag)),
+            });
+            let streaming = streaming.await?;
+            if let Some(message) = refusal.take() {
+                return Err(connect::server_error(message));
+            }
+            if streaming {
+                break;
+            }
+        }
+        Ok(ReplicationStream {
+            channel: self.channel,
+            heard_at: Instant::now(),
+        })
+    }
+}
+
+/// See [`ReplicationSession::canceller`].
+#[derive(Clone, Debug)]
+pub struct Canceller {
+    host: Host,
+    process_id: i32,
+    secret_key: i32,
+}
+
+impl Canceller {
+    pub async fn cancel(&self) -> std::io::Result<()> {
+        connect::cancel(&self.host, self.process_id, self.secret_key).await
+    }
+}
+
+/// The stream. Reading and writing are independent: while nothing is read because Kafka is slow,
+/// status updates still go out ([`ReplicationStream::flush`]).
+#[derive(Debug)]
+pub struct ReplicationStream {
+    channel: Channel,
+    heard_at: Instant,
+}
+
+impl ReplicationStream {
+    /// Waits until more bytes were read, and writes what is queued meanwhile. Returns how many
+    /// came. Cancel-safe.
+    pub async fn fill(&mut self) -> Result<usize, PostgresError> {
+        let read = self.channel.fill().await?;
+        self.heard_at = Instant::now();
+        Ok(read)
+    }
+
+    /// Writes what is queued. Cancel-safe.
+    pub async fn flush(&mut self) -> Result<(), PostgresError> {
+        self.channel.flush().await
+    }
+
+    /// When bytes came last: the proof that the server lives.
+    pub fn heard_at(&self) -> Instant {
+        self.heard_at
+    }
+
+    /// Hands the next whole message in the buffer to `take`; `None` while bytes are missing.
+    pub fn next<T>(
+        &mut self,
+        take: impl FnOnce(CopyMessage<'_>) -> T,
+    ) -> Result<Option<T>, PostgresError> {
+        while let Some(length_bytes) = self.channel.next_frame_bytes()? {
+            let taken = self.channel.take_frame(length_bytes);
+            let (tag, body) = taken.parts();
+            match Backend::read(tag, body)? {
+                Backend::CopyData(data) => return Ok(Some(take(CopyMessage::read(data)?))),
+                Backend::Error(message) => return Err(connect::server_error(message)),
+                Backend::Notice(message) => notice(message)?,
+                Backend::CopyDone => return Err(PostgresError::StreamEnded),
+                Backend::ParameterStatus { .. }
+                | Backend::CommandComplete
+                | Backend::ReadyForQuery
+                | Backend::Other { .. } => {}
+                _ => return Err(PostgresError::unexpected("a message of the stream", tag)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Queues a status update; the next `fill` or `flush` sends it.
+    pub fn queue_status(&mut self, update: StatusUpdate, now: Timestamp) {
+        update.write(now, self.channel.output());
+    }
+
+    /// The last status update, then the end of the copy from both sides: when this returns the
+    /// server has taken the position into the slot.
+    pub async fn finish(mut self, last: StatusUpdate, now: Timestamp) -> Result<(), PostgresError> {
+        last.write(now, self.channel.output());
+        frontend::copy_done(self.channel.output());
+        loop {
+            let done = self.channel.receive(|message, tag| match message {
+                Backend::ReadyForQuery => Ok(true),
+                Backend::CopyData(_)
+                | Backend::CopyDone
+                | Backend::CommandComplete
+                | Backend::Notice(_)
+                | Backend::ParameterStatus { .. }
+                | Backend::Other { .. } => Ok(false),
+                Backend::Error(message) => Err(connect::server_error(message)),
+                _ => Err(PostgresError::unexpected("the end of the stream", tag)),
+            });
+            if done.await? {
+                break;
+            }
+        }
+        frontend::terminate(self.channel.output());
+        self.channel.flush().await
+    }
+}
+
+/// PostgreSQL 18 answers a publication that it cannot load with this warning and leaves its rows
+/// out; earlier servers fail with 42704.
+fn notice(message: Box<crate::wire::ServerMessage>) -> Result<(), PostgresError> {
+    if message.sqlstate == super::sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE
+        && message.message.contains("skipped loading publication")
+    {
+        return Err(PostgresError::PublicationSkipped(message));
+    }
+    tracing::info!(
+        severity = %message.severity.escape_debug(),
+        "PostgreSQL says: {}",
+        message.message.escape_debug()
+    );
+    Ok(())
+}
