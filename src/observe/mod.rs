@@ -1,1 +1,13 @@
-//! See the crate's documentation.
+//! What can be seen from outside: logs, metrics, probes, status.
+
+mod http;
+mod logging;
+mod metrics;
+mod options;
+mod status;
+
+pub use http::{HttpError, serve};
+pub use logging::{Repeated, init_logging};
+pub use metrics::Metrics;
+pub use options::{HttpOptions, LogFormat, LogOptions};
+pub use status::{Positions, Problem, SlotFacts, State, Status};
