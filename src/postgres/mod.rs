@@ -4,9 +4,13 @@ mod channel;
 mod connect;
 mod error;
 mod options;
+pub mod publication;
 mod replication;
 mod session;
+pub mod slot;
+pub mod snapshot;
 mod socket;
+pub mod table;
 mod tls;
 
 pub use connect::{SESSION_SETTINGS, connect_replication};
