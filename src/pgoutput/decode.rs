@@ -6,32 +6,38 @@ use super::{
     Begin, Column, Commit, Datum, DecodeError, Delete, Insert, LogicalMessage, Message, OldTuple,
     Relation, ReplicaIdentity, Tuple, Update,
 };
-use crate::reader::{Fault, Reader};
+use crate::reader::{Fault, ReadError, Reader};
 
 /// Reads the body of one XLogData message. Every byte belongs to a field or is an error.
 pub fn decode(body: &[u8]) -> Result<Message<'_>, DecodeError> {
     let Some((&tag, rest)) = body.split_first() else {
-        return Err(Reader::new("pgoutput message", body).fail("tag", Fault::Empty));
+        return Err(Reader::new("pgoutput", body)
+            .fail("tag", Fault::Empty)
+            .into());
     };
     match tag {
-        b'B' => read("pgoutput Begin", rest, begin),
-        b'C' => read("pgoutput Commit", rest, commit),
-        b'O' => read("pgoutput Origin", rest, origin),
-        b'R' => read("pgoutput Relation", rest, relation),
-        b'Y' => read("pgoutput Type", rest, data_type),
-        b'I' => read("pgoutput Insert", rest, insert),
-        b'U' => read("pgoutput Update", rest, update),
-        b'D' => read("pgoutput Delete", rest, delete),
-        b'T' => read("pgoutput Truncate", rest, truncate),
-        b'M' => read("pgoutput Message", rest, logical_message),
-        _ => Err(Reader::new("pgoutput message", rest).fail("tag", Fault::UnknownMessage { tag })),
+        b'B' => whole("pgoutput Begin", rest, begin),
+        b'C' => whole("pgoutput Commit", rest, commit),
+        b'O' => whole("pgoutput Origin", rest, origin),
+        b'R' => whole("pgoutput Relation", rest, relation),
+        b'Y' => whole("pgoutput Type", rest, data_type),
+        b'I' => whole("pgoutput Insert", rest, insert),
+        b'U' => whole("pgoutput Update", rest, update),
+        b'D' => whole("pgoutput Delete", rest, delete),
+        b'T' => whole("pgoutput Truncate", rest, truncate),
+        b'M' => whole("pgoutput Message", rest, logical_message),
+        _ => {
+            let fault = Fault::UnknownMessage { tag };
+            Err(Reader::new("pgoutput", body).fail("tag", fault).into())
+        }
     }
 }
 
-fn read<'a>(
+#[inline]
+fn whole<'a>(
     message: &'static str,
     bytes: &'a [u8],
-    fields: impl FnOnce(&mut Reader<'a>) -> Result<Message<'a>, DecodeError>,
+    fields: impl FnOnce(&mut Reader<'a>) -> Result<Message<'a>, ReadError>,
 ) -> Result<Message<'a>, DecodeError> {
     let mut reader = Reader::new(message, bytes);
     let value = fields(&mut reader)?;
@@ -39,7 +45,8 @@ fn read<'a>(
     Ok(value)
 }
 
-fn begin<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
+/// final LSN 8, commit time 8, transaction id 4
+fn begin<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     Ok(Message::Begin(Begin {
         final_lsn: reader.lsn("final LSN")?,
         commit_time: reader.timestamp("commit time")?,
@@ -47,9 +54,9 @@ fn begin<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
     }))
 }
 
-fn commit<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
-    // Reserved; the server sends 0.
-    reader.u8("flags")?;
+/// flags 1, commit LSN 8, end LSN 8, commit time 8
+fn commit<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
+    reader.flags("flags", 0, "no flag")?;
     Ok(Message::Commit(Commit {
         commit_lsn: reader.lsn("commit LSN")?,
         end_lsn: reader.lsn("end LSN")?,
@@ -57,181 +64,154 @@ fn commit<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
     }))
 }
 
-fn origin<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
+/// commit LSN 8 (on the origin's server), name
+fn origin<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     Ok(Message::Origin {
         commit_lsn: reader.lsn("commit LSN")?,
         name: reader.name("name")?,
     })
 }
 
-fn data_type<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
+/// oid 4, namespace, name
+fn data_type<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     Ok(Message::Type {
         oid: reader.u32("oid")?,
-        namespace: reader.name("namespace")?,
+        namespace: namespace(reader)?,
         name: reader.name("name")?,
     })
 }
 
-fn relation<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
+/// oid 4, namespace, name, replica identity 1, column count 2, columns
+fn relation<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     let oid = reader.u32("oid")?;
-    let namespace = match reader.name("namespace")? {
-        // The server leaves out the name of its own catalog.
-        "" => "pg_catalog",
-        namespace => namespace,
-    };
-    let name = reader.name("name")?;
-    let replica_identity = match reader.u8("replica identity")? {
-        b'd' => ReplicaIdentity::Default,
-        b'n' => ReplicaIdentity::Nothing,
-        b'f' => ReplicaIdentity::Full,
-        b'i' => ReplicaIdentity::Index,
-        found => {
-            let expected = "one of d, n, f, i";
-            return Err(reader.fail("replica identity", Fault::Unexpected { expected, found }));
-        }
-    };
+    let namespace = namespace(reader)?.to_owned();
+    let name = reader.name("name")?.to_owned();
+    let replica_identity = replica_identity(reader)?;
     let count = reader.u16("column count")?;
-    let columns = (0..count)
-        .map(|_| column(reader))
-        .collect::<Result<Vec<_>, _>>()?;
+    let columns = (0..usize::from(count))
+        .map(|index| column(reader).map_err(|error| error.in_column("column", index)))
+        .collect::<Result<_, _>>()?;
     Ok(Message::Relation(Relation {
         oid,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
+        namespace,
+        name,
         replica_identity,
         columns,
     }))
 }
 
-fn column(reader: &mut Reader<'_>) -> Result<Column, DecodeError> {
+/// The server sends an empty text in place of the name of its own catalog.
+fn namespace<'a>(reader: &mut Reader<'a>) -> Result<&'a str, ReadError> {
+    match reader.name("namespace")? {
+        "" => Ok("pg_catalog"),
+        namespace => Ok(namespace),
+    }
+}
+
+fn replica_identity(reader: &mut Reader<'_>) -> Result<ReplicaIdentity, ReadError> {
+    match reader.u8("replica identity")? {
+        b'd' => Ok(ReplicaIdentity::Default),
+        b'n' => Ok(ReplicaIdentity::Nothing),
+        b'f' => Ok(ReplicaIdentity::Full),
+        b'i' => Ok(ReplicaIdentity::Index),
+        found => Err(reader.unexpected("replica identity", "one of d, n, f, i", found)),
+    }
+}
+
+/// flags 1 (1: part of the replica identity), name, type oid 4, type modifier 4
+fn column(reader: &mut Reader<'_>) -> Result<Column, ReadError> {
     Ok(Column {
-        is_key: reader.u8("column flags")? & 1 != 0,
-        name: reader.name("column name")?.to_owned(),
-        type_oid: reader.u32("column type")?,
-        type_modifier: reader.i32("column type modifier")?,
+        is_key: reader.flags("flags", 1, "0 or 1")? != 0,
+        name: reader.name("name")?.to_owned(),
+        type_oid: reader.u32("type")?,
+        type_modifier: reader.i32("type modifier")?,
     })
 }
 
-fn insert<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
+/// relation 4, `N`, tuple
+fn insert<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     let relation = reader.u32("relation")?;
     match reader.u8("tuple kind")? {
         b'N' => Ok(Message::Insert(Insert {
             relation,
-            new: tuple(reader)?,
+            new: tuple(reader, "tuple column")?,
         })),
-        found => Err(reader.fail(
-            "tuple kind",
-            Fault::Unexpected {
-                expected: "N",
-                found,
-            },
-        )),
+        found => Err(reader.unexpected("tuple kind", "N", found)),
     }
 }
 
-fn update<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
+/// relation 4, then perhaps `K` or `O` and the old tuple, then `N` and the new one
+fn update<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     let relation = reader.u32("relation")?;
-    let mut kind = reader.u8("tuple kind")?;
-    let old = match kind {
-        b'K' | b'O' => {
+    let (old, kind) = match reader.u8("tuple kind")? {
+        kind @ (b'K' | b'O') => {
             let old = old_tuple(kind, reader)?;
-            kind = reader.u8("new tuple kind")?;
-            Some(old)
+            (Some(Box::new(old)), reader.u8("new tuple kind")?)
         }
-        _ => None,
+        kind => (None, kind),
     };
     match kind {
         b'N' => Ok(Message::Update(Update {
             relation,
             old,
-            new: tuple(reader)?,
+            new: tuple(reader, "new tuple column")?,
         })),
-        found => {
-            let expected = if old.is_some() { "N" } else { "one of K, O, N" };
-            Err(reader.fail("tuple kind", Fault::Unexpected { expected, found }))
-        }
+        found if old.is_some() => Err(reader.unexpected("new tuple kind", "N", found)),
+        found => Err(reader.unexpected("tuple kind", "one of K, O, N", found)),
     }
 }
 
-fn delete<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
+/// relation 4, `K` or `O`, old tuple
+fn delete<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     let relation = reader.u32("relation")?;
     match reader.u8("tuple kind")? {
         kind @ (b'K' | b'O') => Ok(Message::Delete(Delete {
             relation,
             old: old_tuple(kind, reader)?,
         })),
-        found => Err(reader.fail(
-            "tuple kind",
-            Fault::Unexpected {
-                expected: "K or O",
-                found,
-            },
-        )),
+        found => Err(reader.unexpected("tuple kind", "K or O", found)),
     }
 }
 
-fn old_tuple<'a>(kind: u8, reader: &mut Reader<'a>) -> Result<OldTuple<'a>, DecodeError> {
-    let tuple = tuple(reader)?;
-    Ok(if kind == b'K' {
-        OldTuple::Key(tuple)
-    } else {
-        OldTuple::Full(tuple)
+fn old_tuple<'a>(kind: u8, reader: &mut Reader<'a>) -> Result<OldTuple<'a>, ReadError> {
+    let tuple = tuple(reader, "old tuple column")?;
+    Ok(match kind {
+        b'K' => OldTuple::Key(tuple),
+        _ => OldTuple::Full(tuple),
     })
 }
 
-fn tuple<'a>(reader: &mut Reader<'a>) -> Result<Tuple<'a>, DecodeError> {
-    let count = usize::from(reader.u16("tuple column count")?);
-    // Each column takes at least its kind byte: a count that the bytes cannot hold allocates
-    // nothing.
-    if count > reader.remaining() {
-        let fault = Fault::Short {
-            expected: count,
-            found: reader.remaining(),
-        };
-        return Err(reader.fail("tuple columns", fault));
-    }
+/// column count 2, columns
+#[inline]
+fn tuple<'a>(reader: &mut Reader<'a>, list: &'static str) -> Result<Tuple<'a>, ReadError> {
+    let count = reader.u16("tuple column count")?;
+    // A column takes at least the byte of its kind.
+    reader.check_count("tuple columns", u32::from(count), 1)?;
+    let count = usize::from(count);
     let mut datums = SmallVec::with_capacity(count);
     for index in 0..count {
-        datums.push(datum(reader).map_err(|error| error.in_column(index))?);
+        datums.push(datum(reader).map_err(|error| error.in_column(list, index))?);
     }
     Ok(Tuple { datums })
 }
 
-fn datum<'a>(reader: &mut Reader<'a>) -> Result<Datum<'a>, DecodeError> {
+/// kind 1, for a value also length 4 and as many bytes
+#[inline]
+fn datum<'a>(reader: &mut Reader<'a>) -> Result<Datum<'a>, ReadError> {
     match reader.u8("kind")? {
+        b't' => reader.sized("length", "").map(Datum::Text),
         b'n' => Ok(Datum::Null),
         b'u' => Ok(Datum::UnchangedToast),
-        b't' => sized(reader).map(Datum::Text),
-        b'b' => sized(reader).map(Datum::Binary),
-        found => {
-            let expected = "one of n, u, t, b";
-            Err(reader.fail("kind", Fault::Unexpected { expected, found }))
-        }
+        b'b' => reader.sized("length", "").map(Datum::Binary),
+        found => Err(reader.unexpected("kind", "one of n, u, t, b", found)),
     }
 }
 
-fn sized<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
-    let length = reader.i32("length")?;
-    match usize::try_from(length) {
-        Ok(length) => reader.bytes(length, "value"),
-        Err(_) => Err(reader.fail("length", Fault::Negative { found: length })),
-    }
-}
-
-fn truncate<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
+/// relation count 4, options 1 (1: cascade, 2: restart identity), relations 4 each
+fn truncate<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     let count = reader.u32("relation count")?;
-    let options = reader.u8("options")?;
-    let held = reader.remaining() / size_of::<u32>();
-    if usize::try_from(count).map_or(true, |count| count > held) {
-        let expected = usize::try_from(count)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(4);
-        let fault = Fault::Short {
-            expected,
-            found: reader.remaining(),
-        };
-        return Err(reader.fail("relations", fault));
-    }
+    let options = reader.flags("options", 1 | 2, "0, 1, 2 or 3")?;
+    reader.check_count("relations", count, size_of::<u32>())?;
     let relations = (0..count)
         .map(|_| reader.u32("relation"))
         .collect::<Result<_, _>>()?;
@@ -242,94 +222,12 @@ fn truncate<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
     })
 }
 
-fn logical_message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {
-    let transactional = reader.u8("flags")? & 1 != 0;
-    let lsn = reader.lsn("LSN")?;
-    let prefix = reader.name("prefix")?;
-    let length = reader.u32("content length")?;
-    let content = reader.bytes(usize::try_from(length).unwrap_or(usize::MAX), "content")?;
+/// flags 1 (1: transactional), LSN 8, prefix, content length 4, content
+fn logical_message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, ReadError> {
     Ok(Message::Message(LogicalMessage {
-        transactional,
-        lsn,
-        prefix,
-        content,
+        transactional: reader.flags("flags", 1, "0 or 1")? != 0,
+        lsn: reader.lsn("LSN")?,
+        prefix: reader.name("prefix")?,
+        content: reader.sized("content length", "content")?,
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusal(body: &[u8]) -> String {
-        decode(body).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn an_insert_borrows_its_datums() {
-        let body = b"I\0\0\x40\0N\0\x03t\0\0\0\x02abnu";
-        let datums =
-            SmallVec::from_slice(&[Datum::Text(b"ab"), Datum::Null, Datum::UnchangedToast]);
-        let expected = Message::Insert(Insert {
-            relation: 0x4000,
-            new: Tuple { datums },
-        });
-        assert_eq!(decode(body).unwrap(), expected);
-    }
-
-    #[test]
-    fn errors_name_message_field_expectation_and_finding() {
-        let cases: [(&[u8], &str); 12] = [
-            (
-                b"",
-                "pgoutput message: tag: expected a message, found no bytes",
-            ),
-            (
-                b"S",
-                "pgoutput message: tag: expected a known message, found byte 0x53",
-            ),
-            (
-                b"B\0",
-                "pgoutput Begin: final LSN: expected 8 bytes, found 1",
-            ),
-            (
-                b"I\0\0\0\x01X",
-                "pgoutput Insert: tuple kind: expected N, found byte 0x58",
-            ),
-            (
-                b"I\0\0\0\x01N\0\x02nx",
-                "pgoutput Insert: tuple column 2: kind: expected one of n, u, t, b, found byte 0x78",
-            ),
-            (
-                b"I\0\0\0\x01N\0\x01t\0\0\0\x0cabcde",
-                "pgoutput Insert: tuple column 1: value: expected 12 bytes, found 5",
-            ),
-            (
-                b"I\0\0\0\x01N\0\x01t\xff\xff\xff\xff",
-                "pgoutput Insert: tuple column 1: length: expected a length, found -1",
-            ),
-            (
-                b"I\0\0\0\x01N\xff\xffn",
-                "pgoutput Insert: tuple columns: expected 65535 bytes, found 1",
-            ),
-            (
-                b"I\0\0\0\x01N\0\x01nn",
-                "pgoutput Insert: end: expected no more bytes, found 1",
-            ),
-            (
-                b"T\xff\xff\xff\xff\0",
-                "pgoutput Truncate: relations: expected 17179869180 bytes, found 0",
-            ),
-            (
-                b"Y\0\0\0\x01a",
-                "pgoutput Type: namespace: expected a zero byte after the text, found none",
-            ),
-            (
-                b"Y\0\0\0\x01\xff\0",
-                "pgoutput Type: namespace: expected UTF-8, found other bytes",
-            ),
-        ];
-        for (body, expected) in cases {
-            assert_eq!(refusal(body), expected);
-        }
-    }
 }

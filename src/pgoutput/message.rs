@@ -54,7 +54,8 @@ pub struct Insert<'a> {
 #[derive(Debug, PartialEq)]
 pub struct Update<'a> {
     pub relation: u32,
-    pub old: Option<OldTuple<'a>>,
+    /// Boxed, as it is rare here and every message would carry its room.
+    pub old: Option<Box<OldTuple<'a>>>,
     pub new: Tuple<'a>,
 }
 

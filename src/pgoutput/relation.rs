@@ -59,11 +59,64 @@ impl RelationCache {
     pub fn get(&self, oid: u32) -> Result<&Arc<Relation>, DecodeError> {
         self.relations
             .get(&oid)
-            .ok_or_else(|| DecodeError::unknown_relation(oid))
+            .ok_or(DecodeError::UnknownRelation { oid })
     }
 
     /// A new stream describes every table again.
     pub fn clear(&mut self) {
         self.relations.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orders(columns: &[&str]) -> Relation {
+        let column = |name: &&str| Column {
+            name: (*name).to_owned(),
+            type_oid: 25,
+            type_modifier: -1,
+            is_key: false,
+        };
+        Relation {
+            oid: 7,
+            namespace: "shop".to_owned(),
+            name: "orders".to_owned(),
+            replica_identity: ReplicaIdentity::Default,
+            columns: columns.iter().map(column).collect(),
+        }
+    }
+
+    #[test]
+    fn columns_are_found_by_their_exact_name() {
+        let relation = orders(&["id", "Id", "note"]);
+        assert_eq!(relation.column("Id"), Some(1));
+        assert_eq!(relation.column("note"), Some(2));
+        assert_eq!(relation.column("ID"), None);
+        assert_eq!(relation.qualified_name(), "shop.orders");
+    }
+
+    #[test]
+    fn a_relation_sent_again_replaces_the_earlier_one() {
+        let mut cache = RelationCache::default();
+        cache.insert(orders(&["id"]));
+        let before = Arc::clone(cache.get(7).unwrap());
+        cache.insert(orders(&["id", "note"]));
+        assert_eq!(**cache.get(7).unwrap(), orders(&["id", "note"]));
+        assert_eq!(*before, orders(&["id"]));
+    }
+
+    #[test]
+    fn an_unknown_oid_is_an_error_that_names_it() {
+        let mut cache = RelationCache::default();
+        cache.insert(orders(&["id"]));
+        assert_eq!(cache.get(8), Err(DecodeError::UnknownRelation { oid: 8 }));
+        cache.clear();
+        let error = cache.get(7).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "pgoutput: expected a table described earlier in the stream, found relation 7"
+        );
     }
 }
