@@ -1,0 +1,4 @@
+CREATE TABLE notes (id int PRIMARY KEY, a text);
+ALTER TABLE notes REPLICA IDENTITY NOTHING;
+-- capture
+INSERT INTO notes VALUES (1, 'a');

@@ -1,0 +1,5 @@
+CREATE TABLE notes (id int PRIMARY KEY);
+CREATE TABLE tags (id int PRIMARY KEY);
+-- capture
+TRUNCATE notes;
+TRUNCATE notes, tags;

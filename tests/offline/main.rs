@@ -1,0 +1,9 @@
+//! Tests that need no server.
+#![allow(clippy::unwrap_used)]
+
+// Each test binary uses a part of it.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod pgoutput_golden;
