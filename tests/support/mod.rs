@@ -1,3 +1,5 @@
 //! What several tests share.
 
 pub mod golden;
+pub mod pgoutput_builder;
+pub mod pgoutput_encoder;
