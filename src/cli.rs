@@ -1,1 +1,90 @@
-//! See the crate's documentation.
+//! The command line exactly as typed. Nothing here can fail for the environment's reasons, so
+//! `--help` and `--version` always work.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Relays a PostgreSQL outbox table to Kafka through one logical replication slot.
+#[derive(Debug, Parser)]
+#[command(name = "outboxd", version, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Stream committed outbox rows to Kafka until stopped
+    Run(RunArgs),
+    /// Show the effective settings and look at every precondition, changing nothing
+    Check(ConfigArgs),
+    /// Watch it work: a temporary PostgreSQL, an in-process Kafka, orders being written
+    Demo(DemoArgs),
+}
+
+/// Where the configuration comes from: defaults < file < environment (OUTBOXD_SECTION_KEY) < --set.
+#[derive(Args, Debug)]
+pub struct ConfigArgs {
+    /// outboxd's own file (TOML)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connector", "worker"])]
+    pub config: Option<PathBuf>,
+    /// A Debezium connector's file: JSON or .properties
+    #[arg(long, value_name = "FILE")]
+    pub connector: Option<PathBuf>,
+    /// The Kafka Connect worker's properties
+    #[arg(long, value_name = "FILE", requires = "connector")]
+    pub worker: Option<PathBuf>,
+    /// Set one value; may be repeated
+    #[arg(long, value_name = "SECTION.KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Where records go
+    #[arg(long, value_enum, default_value_t = SinkArg::Kafka)]
+    pub sink: SinkArg,
+    /// End once everything that was committed before the start is confirmed
+    #[arg(long, value_enum)]
+    pub until: Option<UntilArg>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SinkArg {
+    Kafka,
+    /// One JSON line per record; a record counts as delivered when its line is written
+    Stdout,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum UntilArg {
+    Current,
+}
+
+#[derive(Args, Debug)]
+pub struct DemoArgs {
+    /// Publish to this broker instead of the in-process one
+    #[arg(long, value_name = "HOST:PORT")]
+    pub broker: Option<String>,
+    /// Orders that the shop takes
+    #[arg(long, default_value_t = 120)]
+    pub orders: u32,
+    /// Folder with initdb and postgres; found by itself where Debian puts them
+    #[arg(long, value_name = "DIR")]
+    pub postgres_bin: Option<PathBuf>,
+}
+
+/// Exit statuses, as in the manual of operations.
+pub mod exit {
+    /// Stopped on request, drained and confirmed.
+    pub const DRAINED: u8 = 0;
+    /// Failed; the message says why.
+    pub const FAILED: u8 = 1;
+    /// The command line is wrong (EX_USAGE).
+    pub const USAGE: u8 = 64;
+    /// The configuration is wrong (EX_CONFIG).
+    pub const CONFIG: u8 = 78;
+}

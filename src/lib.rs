@@ -14,11 +14,13 @@
 //!
 //! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`],
 //! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`].
-//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`].
+//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`demo`].
 
 pub mod ack;
+pub mod check;
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod kafka;
 pub mod lsn;
 pub mod observe;

@@ -14,6 +14,7 @@ mod topic;
 
 pub use delivery::{DeliveryReport, DeliveryReports, Fate};
 pub use error::{DeliveryError, DeliveryErrorKind, PublishError};
+pub(crate) use options::is_secret;
 pub use options::{Options, OptionsError};
 pub use publisher::{Health, Publisher};
 pub use topic::{TopicFacts, describe_topic, reach};

@@ -38,6 +38,10 @@ impl Channel {
         &mut self.output
     }
 
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
     pub(super) fn socket(&self) -> &Socket {
         &self.socket
     }

@@ -10,6 +10,7 @@ mod session;
 pub mod slot;
 pub mod snapshot;
 mod socket;
+mod source;
 pub mod table;
 mod tls;
 
@@ -20,3 +21,7 @@ pub use replication::{
     Canceller, CreatedSlot, ReplicationSession, ReplicationStream, Row, SystemIdentity,
 };
 pub use session::connect;
+pub use source::{
+    Slot, Snapshot, SnapshotRows, SourceError, SourceProblem, Table, create_slot, current_position,
+    ensure_publication, find_slot, find_tables, may_create,
+};

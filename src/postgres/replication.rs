@@ -243,7 +243,7 @@ impl Canceller {
 }
 
 /// The stream. Reading and writing are independent: while nothing is read because Kafka is slow,
-/// status updates still go out ([`ReplicationStream::flush`]).
+/// status updates still go out ([`ReplicationStream::progress`]).
 #[derive(Debug)]
 pub struct ReplicationStream {
     channel: Channel,
@@ -251,17 +251,23 @@ pub struct ReplicationStream {
 }
 
 impl ReplicationStream {
-    /// Waits until more bytes were read, and writes what is queued meanwhile. Returns how many
-    /// came. Cancel-safe.
-    pub async fn fill(&mut self) -> Result<usize, PostgresError> {
-        let read = self.channel.fill().await?;
-        self.heard_at = Instant::now();
-        Ok(read)
+    /// Waits until something moved: while `reading`, until more bytes have come; else until what is
+    /// queued is written. So status updates go out also while nothing is read. Cancel-safe.
+    pub async fn progress(&mut self, reading: bool) -> Result<(), PostgresError> {
+        if reading {
+            self.channel.fill().await?;
+            self.heard_at = Instant::now();
+            return Ok(());
+        }
+        if self.channel.has_output() {
+            return self.channel.flush().await;
+        }
+        std::future::pending().await
     }
 
-    /// Writes what is queued. Cancel-safe.
-    pub async fn flush(&mut self) -> Result<(), PostgresError> {
-        self.channel.flush().await
+    /// Counts as heard from now on: nothing was read for a while, by choice.
+    pub fn hear(&mut self) {
+        self.heard_at = Instant::now();
     }
 
     /// When bytes came last: the proof that the server lives.
@@ -292,7 +298,7 @@ impl ReplicationStream {
         Ok(None)
     }
 
-    /// Queues a status update; the next `fill` or `flush` sends it.
+    /// Queues a status update; `progress` sends it.
     pub fn queue_status(&mut self, update: StatusUpdate, now: Timestamp) {
         update.write(now, self.channel.output());
     }

@@ -15,7 +15,11 @@ pub(super) struct Backoff {
 
 impl Backoff {
     pub(super) fn new(min: Duration, max: Duration) -> Self {
-        Self { min, max, next: min }
+        Self {
+            min,
+            max,
+            next: min,
+        }
     }
 
     pub(super) fn pause(&mut self) -> Duration {
@@ -41,7 +45,10 @@ mod tests {
         for ceiling_ms in [100, 200, 350, 350] {
             let pause = backoff.pause();
             let ceiling = Duration::from_millis(ceiling_ms);
-            assert!(pause >= ceiling / 2 && pause <= ceiling, "{pause:?} within {ceiling:?}");
+            assert!(
+                pause >= ceiling / 2 && pause <= ceiling,
+                "{pause:?} within {ceiling:?}"
+            );
         }
         backoff.reset();
         assert!(backoff.pause() <= min);

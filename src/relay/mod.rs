@@ -1,5 +1,322 @@
-//! The only room that sees both sides.
+//! The only room that sees both sides: open the source, stream, publish, confirm, and begin again
+//! when something breaks.
 
+mod backoff;
+mod disposition;
+mod error;
+mod health;
+mod opening;
 mod options;
+mod outbound;
+mod shutdown;
+mod snapshot;
+mod streaming;
+mod trouble;
+mod view;
 
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use crate::ack::Limits;
+use crate::config::Config;
+use crate::observe::{Positions, Repeated, State};
+use crate::pipeline::Pipeline;
+use crate::router::EventRouter;
+use crate::timestamp::Timestamp;
+use backoff::Backoff;
+use disposition::{Disposition, disposition};
+use opening::{Opened, Plan};
+use outbound::Outbound;
+
+pub use error::RelayError;
 pub use options::{OnBlocked, Options};
+pub use outbound::Sink;
+pub use shutdown::{Stop, stop_on_signals};
+pub use view::View;
+
+/// How a relay came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Asked to stop; everything sent was acknowledged and confirmed.
+    Drained,
+    /// Asked to stop, and something was still outstanding: it is sent again at the next start.
+    Undrained,
+}
+
+/// When to end by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Until {
+    #[default]
+    Stopped,
+    /// What was committed before the start of the stream has been confirmed.
+    Current,
+}
+
+pub struct Relay {
+    config: Config,
+    until: Until,
+    view: View,
+    stop: Stop,
+    outbound: Outbound,
+    backoff: Backoff,
+    repeated: Repeated,
+    updates_seen: u64,
+    updates_said: Repeated,
+}
+
+/// Work that was interrupted by the request to stop.
+pub(super) enum Interrupted {
+    Stop,
+    Failed(RelayError),
+}
+
+impl<E: Into<RelayError>> From<E> for Interrupted {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
+
+impl Relay {
+    /// Makes the producer; nothing is connected yet.
+    pub fn new(
+        config: Config,
+        sink: Sink,
+        until: Until,
+        view: View,
+        stop: Stop,
+    ) -> Result<Self, RelayError> {
+        let options = &config.relay;
+        let limits = Limits {
+            records: options.max_in_flight_records,
+            bytes: options.max_in_flight_bytes,
+        };
+        let bound = i64::try_from(limits.bytes).unwrap_or(i64::MAX);
+        view.metrics.in_flight_limit_bytes.set(bound);
+        let pipeline = Pipeline::new(EventRouter::new(config.router.clone()), limits);
+        let outbound = Outbound::start(pipeline, sink, options, view.clone())?;
+        let backoff = Backoff::new(options.backoff_min, options.backoff_max);
+        let repeated = Repeated::new(REPEAT_INTERVAL);
+        let updates_said = Repeated::new(REPEAT_INTERVAL);
+        Ok(Self {
+            config,
+            until,
+            view,
+            stop,
+            outbound,
+            backoff,
+            repeated,
+            updates_seen: 0,
+            updates_said,
+        })
+    }
+
+    /// Runs until a stop is requested or nothing can be done any more.
+    pub async fn run(mut self) -> Result<Ended, RelayError> {
+        let health = tokio::spawn(health::watch(self.config.clone(), self.view.clone()));
+        let ended = self.run_sessions().await;
+        health.abort();
+        self.view.set_state(State::Stopping);
+        self.outbound.close(Duration::from_secs(1)).await;
+        ended
+    }
+
+    async fn run_sessions(&mut self) -> Result<Ended, RelayError> {
+        loop {
+            match self.session().await {
+                Ok(ended) => return Ok(ended),
+                Err(Interrupted::Stop) => return Ok(self.stopped_without_stream()),
+                Err(Interrupted::Failed(error)) => {
+                    self.outbound.pipeline.end_stream();
+                    match disposition(&error) {
+                        Disposition::Exit => return Err(error),
+                        Disposition::Hold => return self.hold(error).await,
+                        Disposition::Retry => match self.pause_after(&error).await {
+                            Ok(()) => {}
+                            Err(Interrupted::Stop) => return Ok(self.stopped_without_stream()),
+                            Err(Interrupted::Failed(error)) => return Err(error),
+                        },
+                    }
+                }
+            }
+        }
+    }
+
+    /// One connection, from opening to its end.
+    async fn session(&mut self) -> Result<Ended, Interrupted> {
+        if self.view.status.state() != State::Blocked {
+            self.view.set_state(State::Starting);
+        }
+        let (config, view) = (self.config.clone(), self.view.clone());
+        let opening = async move { opening::open(&config, &view).await };
+        let Opened {
+            session,
+            tables,
+            plan,
+        } = self.drive(opening).await??;
+        // What an earlier stream left in flight settles first, or rows that the server sends again
+        // could overtake their own first copies.
+        self.drain_window().await?;
+        self.opened();
+        let (session, confirmed) = match plan {
+            Plan::Stream { confirmed } => (session, confirmed),
+            Plan::Snapshot(snapshot) => self.publish_snapshot(session, snapshot).await?,
+        };
+        if self.config.snapshot.mode == crate::postgres::snapshot::SnapshotMode::InitialOnly {
+            tracing::info!("snapshot.mode is initial_only: done");
+            return Ok(Ended::Drained);
+        }
+        self.stream(session, &tables, confirmed).await
+    }
+
+    fn opened(&mut self) {
+        self.backoff.reset();
+        if self.repeated.recovered() {
+            tracing::info!("recovered: connected to PostgreSQL");
+        }
+        if !self.outbound.is_troubled() {
+            self.view.status.set_problem(None);
+        }
+    }
+
+    /// Waits for `work` and deals with deliveries meanwhile.
+    async fn drive<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Interrupted> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
+                turn = self.outbound.turn() => turn?,
+                done = &mut work => return Ok(done),
+            }
+        }
+    }
+
+    /// Waits until nothing is outstanding.
+    async fn drain_window(&mut self) -> Result<(), Interrupted> {
+        while !self.outbound.is_empty() {
+            tokio::select! {
+                biased;
+                () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
+                turn = self.outbound.turn() => turn?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn pause_after(&mut self, error: &RelayError) -> Result<(), Interrupted> {
+        self.view
+            .metrics
+            .reconnects
+            .with_label_values(&["postgres"])
+            .inc();
+        let problem = error.problem();
+        if let Some(unsaid) = self
+            .repeated
+            .say(&problem.message, std::time::Instant::now())
+        {
+            self.view.report(&problem, unsaid);
+        }
+        if !self.outbound.is_troubled() {
+            self.view.status.set_problem(Some(problem));
+            self.view.set_state(State::Starting);
+        }
+        let pause = self.backoff.pause();
+        self.drive(tokio::time::sleep(pause)).await
+    }
+
+    /// Nothing can go on without the operator: stay up, keep saying so, confirm nothing.
+    async fn hold(&mut self, error: RelayError) -> Result<Ended, RelayError> {
+        let problem = error.problem();
+        self.view.report(&problem, 0);
+        self.view.status.set_problem(Some(problem));
+        self.view.set_state(match error {
+            RelayError::Lost { .. } => State::Lost,
+            _ => State::Blocked,
+        });
+        if self.config.relay.on_blocked == OnBlocked::Exit {
+            return Err(error);
+        }
+        loop {
+            match self.drive(std::future::pending::<()>()).await {
+                Ok(()) => {}
+                Err(Interrupted::Stop) => return Ok(self.stopped_without_stream()),
+                Err(Interrupted::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Without a stream nothing can be confirmed; what is outstanding comes again.
+    fn stopped_without_stream(&self) -> Ended {
+        if self.outbound.is_empty() {
+            Ended::Drained
+        } else {
+            Ended::Undrained
+        }
+    }
+
+    /// Numbers for metrics and status, a few times a second at most.
+    fn show(&self) {
+        let pipeline = &self.outbound.pipeline;
+        let (window, counters) = (pipeline.window(), pipeline.counters());
+        self.view.status.set_positions(Positions {
+            received_lsn: pipeline.received(),
+            confirmed_lsn: pipeline.confirmed(),
+            in_flight_records: window.len(),
+            in_flight_bytes: window.bytes(),
+            records_published: counters.records,
+            transactions: counters.transactions,
+        });
+        let metrics = &self.view.metrics;
+        let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        metrics
+            .received_lsn_bytes
+            .set(gauge(pipeline.received().as_u64()));
+        metrics
+            .confirmed_lsn_bytes
+            .set(gauge(pipeline.confirmed().as_u64()));
+        metrics.in_flight_records.set(gauge(window.len() as u64));
+        metrics.in_flight_bytes.set(gauge(window.bytes() as u64));
+        metrics
+            .largest_transaction_records
+            .set(gauge(counters.largest_transaction_records));
+        set_counter(&metrics.transactions, counters.transactions);
+        for (reason, count) in &counters.dropped {
+            set_counter(
+                &metrics.rows_dropped.with_label_values(&[reason.as_str()]),
+                *count,
+            );
+        }
+        for (note, count) in &counters.notes {
+            set_counter(
+                &metrics.row_notes.with_label_values(&[note.as_str()]),
+                *count,
+            );
+        }
+        let now = Timestamp::from(std::time::SystemTime::now());
+        let lag_us = pipeline.oldest_unconfirmed_commit().map_or(0, |commit| {
+            now.as_postgres_us()
+                .saturating_sub(commit.as_postgres_us())
+                .max(0)
+        });
+        metrics.lag_seconds.set(lag_us as f64 / 1e6);
+        let health = self.outbound.health();
+        metrics
+            .kafka_queue_records
+            .set(gauge(health.queue_records()));
+        metrics.kafka_queue_bytes.set(gauge(health.queue_bytes()));
+        metrics
+            .kafka_round_trip_seconds
+            .set(health.round_trip_us() as f64 / 1e6);
+        metrics
+            .kafka_reachable
+            .set(i64::from(health.is_reachable()));
+    }
+}
+
+/// The pipeline counts; a counter follows.
+fn set_counter(counter: &prometheus::IntCounter, count: u64) {
+    counter.inc_by(count.saturating_sub(counter.get()));
+}

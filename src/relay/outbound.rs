@@ -1,0 +1,222 @@
+//! The pipeline and the producer together: what leaves, what comes back, what is tried again. It
+//! lives through reconnects of the source.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use super::trouble::Trouble;
+use super::{OnBlocked, RelayError, View};
+use crate::ack::{Outcome, Ticket};
+use crate::kafka::{DeliveryReport, DeliveryReports, Fate, Options as KafkaOptions, Publisher};
+use crate::observe::Repeated;
+use crate::pipeline::Pipeline;
+use crate::timestamp::Timestamp;
+
+/// Where records go.
+#[derive(Clone, Debug)]
+pub enum Sink {
+    Kafka(Box<KafkaOptions>),
+    Stdout,
+}
+
+impl Sink {
+    fn start(&self) -> Result<(Publisher, DeliveryReports), RelayError> {
+        Ok(match self {
+            Self::Kafka(options) => Publisher::start(options)?,
+            Self::Stdout => Publisher::start_stdout()?,
+        })
+    }
+}
+
+pub(super) struct Outbound {
+    pub(super) pipeline: Pipeline,
+    sink: Sink,
+    publisher: Publisher,
+    reports: DeliveryReports,
+    trouble: Trouble,
+    on_blocked: OnBlocked,
+    repeated: Repeated,
+    topics: TopicCounters,
+    view: View,
+}
+
+const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
+
+impl Outbound {
+    pub(super) fn start(
+        pipeline: Pipeline,
+        sink: Sink,
+        options: &super::Options,
+        view: View,
+    ) -> Result<Self, RelayError> {
+        let (publisher, reports) = sink.start()?;
+        Ok(Self {
+            pipeline,
+            sink,
+            publisher,
+            reports,
+            trouble: Trouble::new(options),
+            on_blocked: options.on_blocked.clone(),
+            repeated: Repeated::new(REPEAT_INTERVAL),
+            topics: TopicCounters::default(),
+            view,
+        })
+    }
+
+    /// Hands what the pipeline has made to the producer.
+    pub(super) fn send(&mut self) {
+        self.publisher.send(self.pipeline.take_outgoing());
+    }
+
+    /// Room for a row, and nothing to make good first.
+    pub(super) fn can_accept(&self) -> bool {
+        self.pipeline.can_accept() && self.trouble.error().is_none()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pipeline.window().is_empty()
+    }
+
+    pub(super) fn is_troubled(&self) -> bool {
+        self.trouble.error().is_some()
+    }
+
+    pub(super) fn health(&self) -> &crate::kafka::Health {
+        self.publisher.health()
+    }
+
+    /// Waits for deliveries or for the time of the next attempt, and deals with either.
+    /// Cancel-safe: nothing is awaited between taking reports and settling them.
+    pub(super) async fn turn(&mut self) -> Result<(), RelayError> {
+        let retry_at = self.trouble.retry_at();
+        tokio::select! {
+            biased;
+            reports = self.reports.recv() => match reports {
+                Some(reports) => self.settle(reports),
+                None => Err(RelayError::ProducerGone),
+            },
+            () = until(retry_at) => self.retry(),
+        }
+    }
+
+    fn settle(&mut self, reports: Vec<DeliveryReport>) -> Result<(), RelayError> {
+        for report in reports {
+            let outcome = match report.fate {
+                Fate::Acknowledged { partition } => {
+                    self.count_published(report.ticket);
+                    Outcome::Acknowledged { partition }
+                }
+                Fate::NotSent => Outcome::NotSent,
+                Fate::Failed { partition, error } => {
+                    self.view
+                        .metrics
+                        .records_failed
+                        .with_label_values(&[error.reason()])
+                        .inc();
+                    self.note_failure(report.ticket, error);
+                    Outcome::Failed { partition }
+                }
+            };
+            self.pipeline.handle_delivery(report.ticket, outcome);
+        }
+        self.count_confirmed();
+        let window = self.pipeline.window();
+        if window.has_failures() && window.is_settled() {
+            if self.on_blocked == OnBlocked::Exit
+                && let Some(error) = self.trouble.error()
+            {
+                return Err(RelayError::Undeliverable(error.clone()));
+            }
+            self.trouble.schedule(Instant::now());
+        }
+        if self.trouble.is_over(self.pipeline.window().released()) {
+            self.repeated.recovered();
+            self.view.unblock();
+        }
+        Ok(())
+    }
+
+    fn retry(&mut self) -> Result<(), RelayError> {
+        if self.trouble.begin_attempt() {
+            let (publisher, reports) = self.sink.start()?;
+            (self.publisher, self.reports) = (publisher, reports);
+        } else {
+            self.publisher.resume();
+        }
+        let resend = self.pipeline.take_resend();
+        self.view.metrics.records_resent.inc_by(resend.len() as u64);
+        self.publisher.send(resend);
+        Ok(())
+    }
+
+    fn note_failure(&mut self, ticket: Ticket, error: crate::kafka::DeliveryError) {
+        let problem = RelayError::Undeliverable(error.clone()).problem();
+        if let Some(unsaid) = self
+            .repeated
+            .say(&problem.message, std::time::Instant::now())
+        {
+            self.view.block(&problem, unsaid);
+        }
+        self.trouble.note(ticket, error);
+    }
+
+    fn count_published(&mut self, ticket: Ticket) {
+        if let Some(record) = self.pipeline.window().record(ticket) {
+            self.topics.count(&record.topic, &self.view);
+        }
+    }
+
+    fn count_confirmed(&mut self) {
+        let now_us = Timestamp::from(SystemTime::now()).as_postgres_us();
+        for commit in self.pipeline.take_confirmed_commits() {
+            let waited_us = now_us
+                .saturating_sub(commit.commit_time.as_postgres_us())
+                .max(0);
+            self.view
+                .metrics
+                .commit_to_confirm_seconds
+                .observe(waited_us as f64 / 1e6);
+        }
+    }
+
+    /// Gives up what is outstanding after `patience`; the reports are not looked at any more.
+    pub(super) async fn close(self, patience: Duration) {
+        self.publisher.close(patience).await;
+    }
+}
+
+/// Ends at `deadline`; never without one.
+pub(super) async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Counters by topic without a lookup by name per record. Topics past the limit share one.
+#[derive(Default)]
+struct TopicCounters(Vec<(Arc<str>, prometheus::IntCounter)>);
+
+const TOPIC_LABELS: usize = 100;
+
+impl TopicCounters {
+    fn count(&mut self, topic: &Arc<str>, view: &View) {
+        let known = self
+            .0
+            .iter()
+            .find(|(known, _)| Arc::ptr_eq(known, topic) || known == topic);
+        if let Some((_, counter)) = known {
+            counter.inc();
+            return;
+        }
+        let room = self.0.len() < TOPIC_LABELS;
+        let label = if room { topic.as_ref() } else { "(other)" };
+        let counter = view.metrics.records_published.with_label_values(&[label]);
+        counter.inc();
+        if room {
+            self.0.push((Arc::clone(topic), counter));
+        }
+    }
+}

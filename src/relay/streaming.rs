@@ -1,0 +1,293 @@
+//! The loop: bytes in, records out, deliveries in, positions out.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use super::outbound::until;
+use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
+use crate::lsn::Lsn;
+use crate::observe::State;
+use crate::pipeline::PipelineError;
+use crate::postgres::{
+    PostgresError, ReplicationSession, ReplicationStream, Table, current_position,
+};
+use crate::router::DropReason;
+use crate::timestamp::Timestamp;
+use crate::wire::{CopyMessage, StartReplication, StatusUpdate};
+
+/// What the loop keeps beside the stream.
+struct Loop {
+    stream: ReplicationStream,
+    pace: Pace,
+    /// Set once a stop was asked for: when to give up waiting for Kafka.
+    give_up_at: Option<Instant>,
+    /// `--until current`: the position to reach.
+    target: Option<Lsn>,
+    /// A row that cannot be routed stands at the front; nothing behind it is read.
+    held: bool,
+    /// Since when nothing is read.
+    paused_at: Option<Instant>,
+}
+
+/// When the next status update is due.
+struct Pace {
+    status_interval: Duration,
+    confirm_interval: Duration,
+    sent_at: Instant,
+    sent: Lsn,
+    reply_now: bool,
+}
+
+impl Pace {
+    fn due_at(&self, confirmed: Lsn) -> Instant {
+        if self.reply_now {
+            self.sent_at
+        } else if confirmed > self.sent {
+            self.sent_at + self.confirm_interval
+        } else {
+            self.sent_at + self.status_interval
+        }
+    }
+}
+
+/// Metrics, and the look at how long the server has been silent.
+const TICK: Duration = Duration::from_millis(500);
+
+impl Relay {
+    /// Streams until a stop is asked for, `--until` is reached, or something breaks.
+    pub(super) async fn stream(
+        &mut self,
+        session: ReplicationSession,
+        tables: &[Table],
+        confirmed: Lsn,
+    ) -> Result<Ended, Interrupted> {
+        let target = match self.until {
+            Until::Stopped => None,
+            Until::Current => Some(
+                current_position(&self.config.postgres)
+                    .await
+                    .map_err(RelayError::from)?,
+            ),
+        };
+        self.outbound.pipeline.start_stream(confirmed);
+        let start_lsn = self.outbound.pipeline.confirmed();
+        let start = StartReplication {
+            slot: self.config.slot.name.as_str(),
+            publication: self.config.publication.name.as_str(),
+            start_lsn,
+        };
+        let stream = session.start(&start).await.map_err(RelayError::from)?;
+        let names: Vec<_> = tables
+            .iter()
+            .map(|table| table.relation.qualified_name())
+            .collect();
+        tracing::info!(lsn = %start_lsn, tables = names.join(", "), "streaming");
+        if !self.outbound.is_troubled() {
+            self.view.set_state(State::Streaming);
+        }
+        // Three updates within the time after which the server would give us up.
+        let third = self.config.postgres.wal_sender_timeout / 3;
+        let pace = Pace {
+            status_interval: self.config.relay.status_interval.min(third),
+            confirm_interval: self.config.relay.confirm_interval,
+            sent_at: Instant::now(),
+            sent: start_lsn,
+            reply_now: true,
+        };
+        let state = Loop {
+            stream,
+            pace,
+            give_up_at: None,
+            target,
+            held: false,
+            paused_at: None,
+        };
+        self.run_loop(state).await
+    }
+
+    /// One turn takes the first of these that is due: the request to stop; the status update,
+    /// before everything that a busy stream could starve it with; deliveries and retries; the tick;
+    /// new bytes, while there is room. Then everything that can move moves.
+    async fn run_loop(&mut self, mut state: Loop) -> Result<Ended, Interrupted> {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            self.take_buffered(&mut state)?;
+            self.outbound.send();
+            if self.is_done(&mut state) {
+                return self.finish(state).await;
+            }
+            let reading = self.may_read(&state);
+            self.note_pause(&mut state, reading);
+            let due_at = state.pace.due_at(self.outbound.pipeline.confirmed());
+            tokio::select! {
+                biased;
+                () = shutdown::requested(&mut self.stop), if state.give_up_at.is_none() => {
+                    state.give_up_at = Some(Instant::now() + self.config.relay.shutdown_timeout);
+                    self.view.set_state(State::Stopping);
+                }
+                () = tokio::time::sleep_until(due_at) => self.queue_status(&mut state),
+                () = until(state.give_up_at) => return Ok(Ended::Undrained),
+                turn = self.outbound.turn() => turn?,
+                _ = tick.tick() => self.on_tick(&state, reading)?,
+                moved = state.stream.progress(reading) => moved.map_err(RelayError::from)?,
+            }
+        }
+    }
+
+    /// A stop finishes the transaction whose rows are already on their way: its records would
+    /// otherwise come a second time.
+    fn may_read(&self, state: &Loop) -> bool {
+        let wanted = state.give_up_at.is_none() || self.outbound.pipeline.in_transaction();
+        wanted && !state.held && self.outbound.can_accept()
+    }
+
+    /// Whole messages in the buffer, as long as the window has room.
+    fn take_buffered(&mut self, state: &mut Loop) -> Result<(), RelayError> {
+        while self.may_read(state) {
+            let pipeline = &mut self.outbound.pipeline;
+            let mut reply = false;
+            let taken = state.stream.next(|message| match message {
+                CopyMessage::XLogData { start_lsn, body } => pipeline.handle_wal(start_lsn, body),
+                CopyMessage::Keepalive {
+                    wal_end,
+                    reply_requested,
+                } => {
+                    pipeline.handle_keepalive(wal_end);
+                    reply = reply_requested;
+                    Ok(())
+                }
+            })?;
+            state.pace.reply_now |= reply;
+            match taken {
+                None => break,
+                Some(Ok(())) => {}
+                Some(Err(error @ PipelineError::Route(_))) => self.hold_row(state, error)?,
+                Some(Err(error)) => return Err(RelayError::Pipeline(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection, the position and everything before the row are kept.
+    fn hold_row(&mut self, state: &mut Loop, error: PipelineError) -> Result<(), RelayError> {
+        let error = RelayError::Pipeline(error);
+        if self.config.relay.on_blocked == super::OnBlocked::Exit {
+            return Err(error);
+        }
+        state.held = true;
+        self.view
+            .metrics
+            .records_failed
+            .with_label_values(&["unroutable"])
+            .inc();
+        self.view.block(&error.problem(), 0);
+        Ok(())
+    }
+
+    fn is_done(&self, state: &mut Loop) -> bool {
+        let pipeline = &self.outbound.pipeline;
+        let quiet = self.outbound.is_empty() && (!pipeline.in_transaction() || state.held);
+        if let Some(target) = state.target
+            && pipeline.confirmed() >= target
+            && quiet
+        {
+            return true;
+        }
+        state.give_up_at.is_some() && quiet
+    }
+
+    fn queue_status(&self, state: &mut Loop) {
+        let silent_for = state.stream.heard_at().elapsed();
+        let confirmed = self.outbound.pipeline.confirmed();
+        let update = StatusUpdate {
+            written: self.outbound.pipeline.received().max(confirmed),
+            flushed: confirmed,
+            // Our updates keep the server from asking us, so we ask it: a dead connection is
+            // noticed from the missing answer.
+            reply_requested: silent_for >= state.pace.status_interval,
+        };
+        state
+            .stream
+            .queue_status(update, Timestamp::from(SystemTime::now()));
+        state.pace.sent_at = Instant::now();
+        state.pace.sent = confirmed;
+        state.pace.reply_now = false;
+        self.view.metrics.status_updates.inc();
+    }
+
+    fn on_tick(&mut self, state: &Loop, reading: bool) -> Result<(), RelayError> {
+        self.show();
+        self.warn_of_updates();
+        let patience = self.config.postgres.wal_sender_timeout;
+        let silent_for = state.stream.heard_at().elapsed();
+        if reading && silent_for > patience {
+            return Err(PostgresError::Silent { after: silent_for }.into());
+        }
+        Ok(())
+    }
+
+    /// Updates of outbox rows publish nothing, which somebody may not expect.
+    fn warn_of_updates(&mut self) {
+        let updates = self
+            .outbound
+            .pipeline
+            .counters()
+            .dropped
+            .get(&DropReason::Update)
+            .copied();
+        if updates.unwrap_or(0) > self.updates_seen {
+            self.updates_seen = updates.unwrap_or(0);
+            let said = self.updates_said.say("updates", std::time::Instant::now());
+            if said.is_some() {
+                tracing::warn!(
+                    updates,
+                    hint = "Insert outbox rows only. A row that is updated is not published again.",
+                    "outbox rows were updated: nothing is published for them"
+                );
+            }
+        }
+    }
+
+    fn note_pause(&self, state: &mut Loop, reading: bool) {
+        match (reading, state.paused_at) {
+            (false, None) => state.paused_at = Some(Instant::now()),
+            (true, Some(since)) => {
+                self.view
+                    .metrics
+                    .backpressure_seconds
+                    .inc_by(since.elapsed().as_secs_f64());
+                state.paused_at = None;
+                // What the server said meanwhile waits in the socket: it was not silent.
+                state.stream.hear();
+            }
+            _ => {}
+        }
+    }
+
+    /// Everything is acknowledged: the last position, and the server's word that it has it.
+    async fn finish(&mut self, state: Loop) -> Result<Ended, Interrupted> {
+        self.view.set_state(State::Stopping);
+        let confirmed = self.outbound.pipeline.confirmed();
+        let last = StatusUpdate {
+            written: self.outbound.pipeline.received().max(confirmed),
+            flushed: confirmed,
+            reply_requested: false,
+        };
+        let finished = state
+            .stream
+            .finish(last, Timestamp::from(SystemTime::now()));
+        let patience = self.config.relay.shutdown_timeout;
+        match tokio::time::timeout(patience, finished).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!("the last position may not have reached the server: {error}")
+            }
+            Err(_) => tracing::warn!("the server did not take the last position in time"),
+        }
+        self.show();
+        tracing::info!(lsn = %confirmed, "drained and confirmed");
+        Ok(Ended::Drained)
+    }
+}
