@@ -6,5 +6,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod fuzz;
 mod pgoutput_builder;
 mod pgoutput_golden;
