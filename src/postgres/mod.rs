@@ -1,8 +1,10 @@
 //! Everything that talks to PostgreSQL.
 
+pub mod catalog;
 mod channel;
 mod connect;
 mod error;
+mod object_error;
 mod options;
 pub mod publication;
 mod replication;
@@ -16,6 +18,7 @@ mod tls;
 
 pub use connect::{SESSION_SETTINGS, connect_replication};
 pub use error::{PostgresError, chain, sqlstate};
+pub use object_error::ObjectError;
 pub use options::{Host, Options, SslMode, TargetSessionAttrs};
 pub use replication::{
     Canceller, CreatedSlot, ReplicationSession, ReplicationStream, Row, SystemIdentity,

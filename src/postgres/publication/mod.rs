@@ -1,7 +1,15 @@
 //! The publication: which rows of which tables the server sends.
 
+mod ensure;
 mod options;
+mod state;
 
+pub use ensure::PublicationChange;
+pub(super) use ensure::create_sql;
 pub use options::{
     Operations, PublicationMode, PublicationName, PublicationNameError, PublicationOptions,
 };
+pub use state::{Publication, PublicationNote, PublishedTable};
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,12 @@
 //! The replication slot: the server's memory of what the relay has confirmed.
 
+mod health;
+mod manage;
 mod options;
+mod state;
 
+pub use health::{DecodingStatistics, Leader, SlotHealth};
+pub(super) use manage::{copy_temporary, refuse_failover};
+pub use manage::{create, drop, server_version, set_failover};
 pub use options::{CreateMode, SlotName, SlotNameError, SlotOptions};
+pub use state::{SlotDescription, SlotHolder, SlotVerdict, WalStatus};

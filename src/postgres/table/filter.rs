@@ -109,6 +109,20 @@ impl TableFilter {
             Kind::Lists { .. } => None,
         }
     }
+
+    /// `schema.table` as far as the filter has names, to look for what resembles them.
+    pub(super) fn wanted_names(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Exact { schema, name } => vec![format!("{schema}.{name}")],
+            Kind::Lists {
+                tables: Some(list), ..
+            } if list.include => split_patterns(&list.source)
+                .iter()
+                .map(|pattern| pattern.replace('\\', ""))
+                .collect(),
+            Kind::Lists { .. } => Vec::new(),
+        }
+    }
 }
 
 impl fmt::Display for TableFilter {

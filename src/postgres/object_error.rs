@@ -1,0 +1,198 @@
+//! What the server has is not what the relay needs: tables, publication, slot.
+
+use std::error::Error;
+use std::fmt;
+
+use super::PostgresError;
+use super::slot::SlotVerdict;
+
+#[derive(Debug)]
+pub enum ObjectError {
+    /// The session failed, or the server refused for a reason of its own.
+    Session(PostgresError),
+    /// `near` are names of the catalog that resemble the filter.
+    NoTable {
+        filter: String,
+        near: Vec<String>,
+    },
+    /// A view, a foreign table, an unlogged table: nothing that a publication can send.
+    NotPublishable {
+        table: String,
+        kind: &'static str,
+    },
+    PublicationMissing {
+        name: String,
+        create_sql: String,
+    },
+    /// The server did not let this role create or change the publication.
+    PublicationRefused {
+        name: String,
+        sql: String,
+        source: PostgresError,
+    },
+    PublicationLacksTable {
+        name: String,
+        table: String,
+        sql: String,
+    },
+    PublicationLacksInserts {
+        name: String,
+        sql: String,
+    },
+    /// Debezium's `filtered` cannot narrow a publication that is `FOR ALL TABLES`.
+    PublicationForAllTables {
+        name: String,
+    },
+    SlotUnusable {
+        name: String,
+        verdict: SlotVerdict,
+    },
+    /// The slot's name was taken while its first snapshot was read.
+    SlotAppeared {
+        name: String,
+    },
+    /// The copy of the temporary slot does not stand where the snapshot was taken.
+    SlotMoved {
+        name: String,
+        expected: crate::lsn::Lsn,
+        found: String,
+    },
+    /// `failover` on a server before PostgreSQL 17.
+    FailoverUnsupported {
+        name: String,
+        server_version: u32,
+    },
+    /// A value of a retained row is not UTF-8: the database's encoding is SQL_ASCII.
+    NotUtf8 {
+        table: String,
+        column: String,
+    },
+}
+
+impl ObjectError {
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Self::Session(error) | Self::PublicationRefused { source: error, .. } => error.detail(),
+            Self::NoTable { near, .. } if !near.is_empty() => {
+                Some(format!("The database has {}.", near.join(", ")))
+            }
+            Self::SlotUnusable { verdict, .. } => verdict.detail(),
+            _ => None,
+        }
+    }
+
+    pub fn hint(&self) -> Option<String> {
+        let run = |sql: &str| Some(format!("Run as its owner or a superuser: {sql};"));
+        match self {
+            Self::Session(error) => error.hint(),
+            Self::NoTable { .. } => Some(
+                "Name the outbox as schema.table, with the case it has in the catalog, and see that the connection goes to the right database.".into(),
+            ),
+            Self::NotPublishable { .. } => Some("Name an ordinary or a partitioned table.".into()),
+            Self::PublicationMissing { create_sql: sql, .. }
+            | Self::PublicationRefused { sql, .. }
+            | Self::PublicationLacksTable { sql, .. }
+            | Self::PublicationLacksInserts { sql, .. } => run(sql),
+            Self::PublicationForAllTables { .. } => Some(
+                "Use another publication name, or the mode all_tables to keep it as it is.".into(),
+            ),
+            Self::SlotUnusable { name, verdict } => verdict.hint(name),
+            Self::SlotAppeared { .. } => {
+                Some("Start again: the slot that exists now is used as it is.".into())
+            }
+            Self::SlotMoved { name, .. } => Some(format!(
+                "Drop the slot and start again: SELECT pg_drop_replication_slot('{name}');"
+            )),
+            Self::FailoverUnsupported { .. } => {
+                Some("Turn slot.failover off, or use PostgreSQL 17 or later.".into())
+            }
+            Self::NotUtf8 { .. } => Some(
+                "Convert the value; databases with the encoding SQL_ASCII hold any bytes.".into(),
+            ),
+        }
+    }
+
+    /// The server's own code, where it was the server that refused.
+    pub fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Self::Session(error) | Self::PublicationRefused { source: error, .. } => {
+                error.sqlstate()
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ObjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(error) => error.fmt(f),
+            Self::NoTable { filter, .. } => write!(f, "no table matches \"{filter}\""),
+            Self::NotPublishable { table, kind } => {
+                write!(f, "\"{table}\" is {kind}: its rows cannot be published")
+            }
+            Self::PublicationMissing { name, .. } => {
+                write!(f, "publication \"{name}\" does not exist")
+            }
+            Self::PublicationRefused { name, source, .. } => {
+                write!(
+                    f,
+                    "publication \"{name}\" cannot be created or changed: {source}"
+                )
+            }
+            Self::PublicationLacksTable { name, table, .. } => {
+                write!(f, "table \"{table}\" is not in publication \"{name}\"")
+            }
+            Self::PublicationLacksInserts { name, .. } => {
+                write!(f, "publication \"{name}\" does not publish inserts")
+            }
+            Self::PublicationForAllTables { name } => write!(
+                f,
+                "publication \"{name}\" is FOR ALL TABLES and cannot be set to the outbox alone"
+            ),
+            Self::SlotUnusable { name, verdict } => {
+                write!(f, "replication slot \"{name}\" {verdict}")
+            }
+            Self::SlotAppeared { name } => write!(
+                f,
+                "replication slot \"{name}\" was created by someone else while the snapshot was read"
+            ),
+            Self::SlotMoved {
+                name,
+                expected,
+                found,
+            } => write!(
+                f,
+                "replication slot \"{name}\" stands at {found}, expected the snapshot's point {expected}"
+            ),
+            Self::FailoverUnsupported {
+                name,
+                server_version,
+            } => write!(
+                f,
+                "replication slot \"{name}\" cannot be a failover slot on PostgreSQL {}",
+                server_version / 10_000
+            ),
+            Self::NotUtf8 { table, column } => {
+                write!(
+                    f,
+                    "a value of column \"{column}\" of table \"{table}\" is not UTF-8"
+                )
+            }
+        }
+    }
+}
+
+impl Error for ObjectError {}
+
+impl From<PostgresError> for ObjectError {
+    fn from(error: PostgresError) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<tokio_postgres::Error> for ObjectError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Session(error.into())
+    }
+}
