@@ -6,6 +6,7 @@ mod connect;
 mod error;
 mod object_error;
 mod options;
+pub mod preflight;
 pub mod publication;
 mod replication;
 mod session;

@@ -6,7 +6,7 @@ mod options;
 mod state;
 
 pub use health::{DecodingStatistics, Leader, SlotHealth};
-pub(super) use manage::{copy_temporary, refuse_failover};
+pub(super) use manage::{FAILOVER_SINCE, copy_temporary, create_sql, refuse_failover};
 pub use manage::{create, drop, server_version, set_failover};
 pub use options::{CreateMode, SlotName, SlotNameError, SlotOptions};
 pub use state::{SlotDescription, SlotHolder, SlotVerdict, WalStatus};

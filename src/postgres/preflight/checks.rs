@@ -1,0 +1,263 @@
+//! From facts of the server and the slot to checks.
+
+use std::time::Duration;
+
+use super::{Check, ServerFacts};
+use crate::postgres::slot::{FAILOVER_SINCE, SlotDescription, SlotOptions, SlotVerdict};
+use crate::postgres::snapshot::StartPlan;
+use crate::postgres::table::OutboxTable;
+use crate::wire::quote_identifier;
+
+/// Older servers have no logical slots that can be watched and copied as it is done here.
+const OLDEST_VERSION: u32 = 140_000;
+
+pub(super) fn server(facts: &ServerFacts) -> Vec<Check> {
+    let version = match facts.version {
+        OLDEST_VERSION.. => Check::ok("server version", &facts.version_text),
+        _ => Check::error(
+            "server version",
+            format!("{}, expected 14 or later", facts.version_text),
+            "Upgrade the server.",
+        ),
+    };
+    let primary = if facts.in_recovery {
+        Check::error(
+            "primary",
+            "this server is a standby",
+            "Name the primary, or several hosts with target_session_attrs=read-write.",
+        )
+    } else {
+        Check::ok("primary", "this server takes writes")
+    };
+    let wal_level = match facts.wal_level.as_str() {
+        "logical" => Check::ok("wal_level", "logical"),
+        other => Check::error(
+            "wal_level",
+            format!("{other}, expected logical"),
+            "ALTER SYSTEM SET wal_level = 'logical'; then restart the server (on a managed service: its parameter for logical replication).",
+        ),
+    };
+    vec![version, primary, wal_level]
+}
+
+/// A new slot needs a place, and its snapshot another one for the temporary slot.
+pub(super) fn capacity(facts: &ServerFacts, plan: StartPlan) -> [Check; 2] {
+    let wanted = match plan {
+        StartPlan::SnapshotNewSlot => 2,
+        StartPlan::CreateSlot | StartPlan::ReplaceLostSlot => 1,
+        StartPlan::Stream | StartPlan::SnapshotBeside => 0,
+        StartPlan::SnapshotOnly | StartPlan::Refuse => 0,
+    };
+    let counted = |name, parameter: &str, used: i64, most: i64, wanted: i64| {
+        let found = format!("{used} of {most} in use");
+        if most - used >= wanted {
+            return Check::ok(name, found);
+        }
+        Check::error(
+            name,
+            format!("{found}, {wanted} more needed"),
+            format!(
+                "Drop what is not used, or ALTER SYSTEM SET {parameter} = {}; then restart the server.",
+                used + wanted
+            ),
+        )
+    };
+    [
+        counted(
+            "replication slots",
+            "max_replication_slots",
+            facts.used_replication_slots,
+            facts.max_replication_slots,
+            wanted,
+        ),
+        counted(
+            "WAL senders",
+            "max_wal_senders",
+            facts.used_wal_senders,
+            facts.max_wal_senders,
+            1,
+        ),
+    ]
+}
+
+pub(super) fn role(facts: &ServerFacts) -> Check {
+    let role = &facts.role;
+    if facts.superuser {
+        return Check::warning(
+            "role",
+            format!("\"{role}\" is a superuser"),
+            "Use a role of its own with REPLICATION and SELECT on the outbox: outboxd setup prints the SQL.",
+        );
+    }
+    if facts.replication || facts.managed_replication {
+        return Check::ok("role", format!("\"{role}\" may replicate"));
+    }
+    Check::error(
+        "role",
+        format!("\"{role}\" may not replicate"),
+        format!(
+            "ALTER ROLE {name} REPLICATION; (on Amazon RDS: GRANT rds_replication TO {name};)",
+            name = quote_identifier(role)
+        ),
+    )
+}
+
+/// Without a limit a stopped relay fills the disk; with one it loses the slot. Both are chosen here.
+pub(super) fn kept_log(facts: &ServerFacts) -> Check {
+    match facts.max_slot_wal_keep_size_mb {
+        ..0 => Check::warning(
+            "max_slot_wal_keep_size",
+            "not set: a slot that nobody reads keeps the log until the disk is full",
+            "Set it to what the disk can spare, well above what is written in the longest outage to survive: ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf();",
+        ),
+        limit_mb => Check::ok(
+            "max_slot_wal_keep_size",
+            format!("{limit_mb} MB: a slot that is further behind is lost"),
+        ),
+    }
+}
+
+pub(super) fn slot(
+    options: &SlotOptions,
+    slot: Option<&SlotDescription>,
+    verdict: &SlotVerdict,
+    plan: StartPlan,
+) -> Check {
+    let name = &options.name;
+    match (slot, verdict) {
+        (Some(slot), SlotVerdict::Usable) => {
+            Check::ok("slot", format!("\"{name}\" {}", position(slot)))
+        }
+        // Standing by for the holder is what a second instance does.
+        (Some(slot), SlotVerdict::Active(_)) => Check::warning(
+            "slot",
+            format!("\"{name}\" {verdict}; it {}", position(slot)),
+            verdict.hint(name.as_str()).unwrap_or_default(),
+        ),
+        (_, SlotVerdict::Missing) if plan != StartPlan::Refuse => {
+            Check::ok("slot", format!("\"{name}\" does not exist yet"))
+        }
+        (_, SlotVerdict::Lost { .. }) if plan == StartPlan::ReplaceLostSlot => Check::warning(
+            "slot",
+            format!(
+                "\"{name}\" {verdict}. {}",
+                verdict.detail().unwrap_or_default()
+            ),
+            "The mode when_needed replaces it and publishes the rows that are retained.",
+        ),
+        _ => {
+            let detail = verdict.detail().map(|detail| format!(". {detail}"));
+            Check::error(
+                "slot",
+                format!("\"{name}\" {verdict}{}", detail.unwrap_or_default()),
+                verdict.hint(name.as_str()).unwrap_or_default(),
+            )
+        }
+    }
+}
+
+fn position(slot: &SlotDescription) -> String {
+    let confirmed = slot.confirmed_flush_lsn.unwrap_or_default();
+    let mut text = format!(
+        "stands at {confirmed} and holds {} of log",
+        bytesize::ByteSize(slot.retained_bytes())
+    );
+    if let Some(safe) = slot.safe_wal_bytes {
+        let left = u64::try_from(safe).unwrap_or(0);
+        text.push_str(&format!(
+            "; {} more and it is lost",
+            bytesize::ByteSize(left)
+        ));
+    }
+    text
+}
+
+pub(super) fn failover(
+    options: &SlotOptions,
+    slot: Option<&SlotDescription>,
+    facts: &ServerFacts,
+) -> Option<Check> {
+    if !options.failover {
+        return None;
+    }
+    let name = "failover";
+    if facts.version < FAILOVER_SINCE {
+        return Some(Check::error(
+            name,
+            format!("PostgreSQL {} has no failover slots", facts.version_text),
+            "Turn slot.failover off, or use PostgreSQL 17 or later.",
+        ));
+    }
+    Some(match slot.and_then(|slot| slot.failover) {
+        Some(true) => Check::ok(name, "standbys may keep a copy of the slot"),
+        Some(false) => Check::warning(
+            name,
+            "the slot is not a failover slot",
+            "The relay sets it at its start, before it streams.",
+        ),
+        None => Check::ok(name, "the slot will be created as a failover slot"),
+    })
+}
+
+/// How old a transaction may be before it is worth a word.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A slot begins when all transactions that were open at its creation have ended.
+pub(super) fn open_transaction(facts: &ServerFacts, plan: StartPlan) -> Option<Check> {
+    let creates = matches!(
+        plan,
+        StartPlan::CreateSlot | StartPlan::SnapshotNewSlot | StartPlan::ReplaceLostSlot
+    );
+    let oldest = facts.oldest_transaction.as_ref()?;
+    (creates && oldest.age >= LONG).then(|| {
+        Check::warning(
+            "open transactions",
+            format!(
+                "process {}, application \"{}\", has been writing for {} s: a new slot waits for its end",
+                oldest.pid,
+                oldest.application.escape_debug(),
+                oldest.age.as_secs()
+            ),
+            format!("Let it end, or SELECT pg_terminate_backend({});", oldest.pid),
+        )
+    })
+}
+
+/// What the relay will do first.
+pub(super) fn start(
+    plan: StartPlan,
+    slot: Option<&SlotDescription>,
+    tables: &[OutboxTable],
+) -> Check {
+    let rows = || {
+        let known: Option<u64> = tables.iter().map(|table| table.estimated_rows).sum();
+        match known {
+            Some(rows) => format!("about {rows} retained rows"),
+            None => "the retained rows (never counted by the server)".to_owned(),
+        }
+    };
+    let from = slot
+        .and_then(|slot| slot.confirmed_flush_lsn)
+        .unwrap_or_default();
+    let name = "start";
+    match plan {
+        StartPlan::Stream => Check::ok(name, format!("streams from {from}")),
+        StartPlan::CreateSlot => Check::ok(
+            name,
+            "creates the slot and streams what commits from then on",
+        ),
+        StartPlan::SnapshotNewSlot | StartPlan::ReplaceLostSlot => {
+            Check::ok(name, format!("publishes {}, then streams", rows()))
+        }
+        StartPlan::SnapshotBeside => Check::ok(
+            name,
+            format!("publishes {}, then streams from {from}", rows()),
+        ),
+        StartPlan::SnapshotOnly => Check::ok(name, format!("publishes {} and stops", rows())),
+        StartPlan::Refuse => Check::error(
+            name,
+            "does not start: the slot cannot be used",
+            "See the slot above.",
+        ),
+    }
+}
