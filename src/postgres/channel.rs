@@ -1,7 +1,6 @@
 //! Framed messages over a socket, both directions buffered.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
@@ -18,6 +17,7 @@ pub(super) struct Channel {
     socket: Socket,
     input: BytesMut,
     output: BytesMut,
+    limit_bytes: usize,
 }
 
 /// One read: large enough that a busy walsender's rows come many at a time.
@@ -31,7 +31,13 @@ impl Channel {
             socket,
             input: BytesMut::new(),
             output: BytesMut::new(),
+            limit_bytes: wire::LOGIN_LIMIT_BYTES,
         }
+    }
+
+    /// From here on rows may come.
+    pub(super) fn logged_in(&mut self) {
+        self.limit_bytes = wire::SESSION_LIMIT_BYTES;
     }
 
     pub(super) fn output(&mut self) -> &mut BytesMut {
@@ -48,7 +54,7 @@ impl Channel {
 
     /// Length of the frame at the front of the input, and `None` while it is incomplete.
     pub(super) fn next_frame_bytes(&self) -> Result<Option<usize>, PostgresError> {
-        Ok(wire::split(&self.input)?.map(|frame| frame.length_bytes()))
+        Ok(wire::split(&self.input, self.limit_bytes)?.map(|frame| frame.length_bytes()))
     }
 
     /// Takes the frame at the front; its bytes stay valid until the next read.
@@ -73,12 +79,16 @@ impl Channel {
         poll_fn(|context| self.poll_write(context)).await
     }
 
-    /// Writes what is queued, then waits for the next message and gives it to `read`.
+    /// Bytes read and not yet taken.
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Waits for the next message and gives it to `read`, writing what is queued meanwhile.
     pub(super) async fn receive<T>(
         &mut self,
         read: impl FnOnce(Backend<'_>, u8) -> Result<T, PostgresError>,
     ) -> Result<T, PostgresError> {
-        self.flush().await?;
         let length_bytes = loop {
             match self.next_frame_bytes()? {
                 Some(length_bytes) => break length_bytes,
@@ -91,16 +101,17 @@ impl Channel {
     }
 
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, PostgresError>> {
-        // A full send buffer must not keep us from reading, nor the other way round.
-        if let Poll::Ready(Err(error)) = self.poll_write(context) {
-            return Poll::Ready(Err(error));
-        }
+        // A full send buffer must not keep us from reading, nor the other way round. Where writing
+        // failed, what the server said before it hung up is still to be read.
+        let written = self.poll_write(context);
         self.input.reserve(READ_BYTES);
-        let read = pin!(self.socket.read_buf(&mut self.input));
-        match ready!(read.poll(context)) {
-            Ok(0) => Poll::Ready(Err(PostgresError::Closed)),
-            Ok(read) => Poll::Ready(Ok(read)),
-            Err(source) => Poll::Ready(Err(broken(source))),
+        let read = pin!(self.socket.read_buf(&mut self.input)).poll(context);
+        match (read, written) {
+            (Poll::Ready(Ok(0)), _) => Poll::Ready(Err(PostgresError::Closed)),
+            (Poll::Ready(Ok(read)), _) => Poll::Ready(Ok(read)),
+            (_, Poll::Ready(Err(error))) => Poll::Ready(Err(error)),
+            (Poll::Ready(Err(source)), _) => Poll::Ready(Err(PostgresError::broken(source))),
+            (Poll::Pending, _) => Poll::Pending,
         }
     }
 
@@ -109,12 +120,12 @@ impl Channel {
             match ready!(Pin::new(&mut self.socket).poll_write(context, &self.output)) {
                 Ok(0) => return Poll::Ready(Err(PostgresError::Closed)),
                 Ok(written) => self.output.advance(written),
-                Err(source) => return Poll::Ready(Err(broken(source))),
+                Err(source) => return Poll::Ready(Err(PostgresError::broken(source))),
             }
         }
         Pin::new(&mut self.socket)
             .poll_flush(context)
-            .map_err(broken)
+            .map_err(PostgresError::broken)
     }
 }
 
@@ -138,14 +149,5 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.input.advance(self.length_bytes);
-    }
-}
-
-fn broken(source: io::Error) -> PostgresError {
-    match source.kind() {
-        io::ErrorKind::UnexpectedEof
-        | io::ErrorKind::BrokenPipe
-        | io::ErrorKind::ConnectionReset => PostgresError::Closed,
-        _ => PostgresError::Io { source },
     }
 }

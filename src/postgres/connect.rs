@@ -1,22 +1,26 @@
 //! From options to an authenticated replication session.
 
+use std::io;
+use std::time::Duration;
+
 use bytes::BytesMut;
-use openssl::ssl::Ssl;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{self, ChannelBinding, ScramSha256};
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_openssl::SslStream;
+use tokio::time::timeout;
 
 use super::channel::Channel;
 use super::socket::Socket;
-use super::tls::{self, Tls};
-use super::{Host, Options, PostgresError, ReplicationSession, SslMode, TargetSessionAttrs};
+use super::transport::{Transport, first_that_fits};
+use super::{Host, Options, PostgresError, ReplicationSession, TargetSessionAttrs};
 use crate::wire::{Authentication, Backend, ServerMessage};
 
 /// Settings that fix the text of values, whatever the database's or the role's defaults are: the
 /// output plugin prints rows under the session's settings. Both kinds of session use them.
+///
+/// `client_min_messages` is among them because PostgreSQL 18 only warns when it leaves out the
+/// rows of a publication, and a role that hears no warnings would not hear of that.
 pub const SESSION_SETTINGS: &[(&str, &str)] = &[
     ("client_encoding", "UTF8"),
     ("datestyle", "ISO, MDY"),
@@ -24,6 +28,8 @@ pub const SESSION_SETTINGS: &[(&str, &str)] = &[
     ("timezone", "UTC"),
     ("extra_float_digits", "3"),
     ("bytea_output", "hex"),
+    ("lc_monetary", "C"),
+    ("client_min_messages", "warning"),
 ];
 
 /// What the server said while the session began.
@@ -34,68 +40,24 @@ pub(super) struct Greeting {
     pub(super) server_version: String,
 }
 
-/// Tries the hosts in order, the way libpq does: each may refuse, the first that fits is taken.
+/// Opens a walsender session on the first host that fits.
 pub async fn connect_replication(options: &Options) -> Result<ReplicationSession, PostgresError> {
-    let tls = Tls::new(options)?;
-    let mut attempts = Vec::new();
-    for host in &options.hosts {
-        let attempt = async {
-            let mut session = open(options, host, tls.as_ref()).await?;
-            check_target(&mut session, options.target_session_attrs).await?;
-            Ok(session)
-        };
-        let outcome = match tokio::time::timeout(options.connect_timeout, attempt).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(PostgresError::ConnectTimeout {
-                after: options.connect_timeout,
-            }),
-        };
-        match outcome {
-            Ok(session) => return Ok(session),
-            Err(error) => attempts.push((host.to_string(), error)),
+    first_that_fits(options, async |host, transport| {
+        let mut session = begin(options, host, transport).await?;
+        if let Some(check) = TargetCheck::of(options.target_session_attrs) {
+            check.verdict(session.query_value(check.query).await?.as_deref())?;
         }
-    }
-    Err(PostgresError::Unreachable { attempts })
+        Ok(session)
+    })
+    .await
 }
 
-/// `allow` and `prefer` are two attempts: one without and one with TLS, in that order or the other.
-async fn open(
+async fn begin(
     options: &Options,
-    host: &Host,
-    tls: Option<&Tls>,
+    host: Host,
+    transport: Transport,
 ) -> Result<ReplicationSession, PostgresError> {
-    let encrypted = tls.filter(|_| matches!(host, Host::Tcp { .. }));
-    match (options.ssl_mode, encrypted) {
-        (SslMode::Allow, Some(tls)) => match open_once(options, host, None).await {
-            Err(PostgresError::Server(_)) => open_once(options, host, Some((tls, true))).await,
-            other => other,
-        },
-        (SslMode::Prefer, Some(tls)) => match open_once(options, host, Some((tls, false))).await {
-            Err(PostgresError::Tls { .. } | PostgresError::Server(_)) => {
-                open_once(options, host, None).await
-            }
-            other => other,
-        },
-        (_, Some(tls)) => open_once(options, host, Some((tls, true))).await,
-        (_, None) => open_once(options, host, None).await,
-    }
-}
-
-async fn open_once(
-    options: &Options,
-    host: &Host,
-    tls: Option<(&Tls, bool)>,
-) -> Result<ReplicationSession, PostgresError> {
-    let socket = Socket::open(host)
-        .await
-        .map_err(|source| PostgresError::Connect { source })?;
-    let (socket, binding) = match (socket, tls, host) {
-        (Socket::Tcp(stream), Some((tls, required)), Host::Tcp { host, .. }) => {
-            encrypt(stream, tls.for_host(host)?, required).await?
-        }
-        (socket, ..) => (socket, ChannelBinding::unsupported()),
-    };
-    let mut channel = Channel::new(socket);
+    let mut channel = Channel::new(transport.socket);
     let mut parameters = vec![
         ("user", options.user.as_str()),
         ("database", options.database.as_str()),
@@ -105,44 +67,16 @@ async fn open_once(
     parameters.extend(SESSION_SETTINGS);
     frontend::startup_message(parameters, channel.output())
         .map_err(|source| PostgresError::Io { source })?;
-    authenticate(&mut channel, options, binding).await?;
+    authenticate(&mut channel, options, transport.binding).await?;
+    channel.logged_in();
     let greeting = greet(&mut channel).await?;
-    Ok(ReplicationSession::new(channel, greeting, host.clone()))
-}
-
-async fn encrypt(
-    mut stream: TcpStream,
-    ssl: Ssl,
-    required: bool,
-) -> Result<(Socket, ChannelBinding), PostgresError> {
-    let io = |source| PostgresError::Io { source };
-    let mut request = BytesMut::new();
-    frontend::ssl_request(&mut request);
-    stream.write_all(&request).await.map_err(io)?;
-    // One byte, read alone: what follows belongs to the handshake (CVE-2021-23222).
-    match stream.read_u8().await.map_err(io)? {
-        b'S' => {}
-        b'N' if !required => return Ok((Socket::Tcp(stream), ChannelBinding::unsupported())),
-        b'N' => return Err(PostgresError::TlsRefused),
-        tag => return Err(PostgresError::unexpected("an answer to SSLRequest", tag)),
-    }
-    let mut stream = SslStream::new(ssl, stream).map_err(|e| PostgresError::Tls {
-        reason: e.to_string(),
-    })?;
-    if let Err(error) = std::pin::Pin::new(&mut stream).connect().await {
-        return Err(tls::handshake_failure(stream.ssl(), &error));
-    }
-    let binding = match tls::server_end_point(stream.ssl()) {
-        Some(hash) => ChannelBinding::tls_server_end_point(hash),
-        None => ChannelBinding::unsupported(),
-    };
-    Ok((Socket::Tls(Box::new(stream)), binding))
+    Ok(ReplicationSession::new(channel, greeting, host))
 }
 
 async fn authenticate(
     channel: &mut Channel,
     options: &Options,
-    binding: ChannelBinding,
+    binding: Option<Vec<u8>>,
 ) -> Result<(), PostgresError> {
     let io = |source| PostgresError::Io { source };
     let password = |method| match &options.password {
@@ -184,27 +118,25 @@ async fn scram(
     channel: &mut Channel,
     password: &str,
     mechanisms: &[String],
-    binding: ChannelBinding,
+    binding: Option<Vec<u8>>,
 ) -> Result<(), PostgresError> {
     let io = |source| PostgresError::Io { source };
     let failed = |source| PostgresError::Scram { source };
     let offered = |name: &str| mechanisms.iter().any(|mechanism| mechanism == name);
-    let encrypted = matches!(channel.socket(), Socket::Tls(_));
-    let (mechanism, binding) = if encrypted && offered(sasl::SCRAM_SHA_256_PLUS) {
-        (sasl::SCRAM_SHA_256_PLUS, binding)
-    } else if offered(sasl::SCRAM_SHA_256) {
-        // Saying that we could have bound lets the server notice a stripped offer.
-        let binding = if encrypted {
-            ChannelBinding::unrequested()
-        } else {
-            ChannelBinding::unsupported()
-        };
-        (sasl::SCRAM_SHA_256, binding)
-    } else {
+    let (mechanism, binding) = match binding {
+        Some(hash) if offered(sasl::SCRAM_SHA_256_PLUS) => (
+            sasl::SCRAM_SHA_256_PLUS,
+            ChannelBinding::tls_server_end_point(hash),
+        ),
+        // Saying that we could have bound lets the server notice an offer taken out on the way.
+        Some(_) => (sasl::SCRAM_SHA_256, ChannelBinding::unrequested()),
+        None => (sasl::SCRAM_SHA_256, ChannelBinding::unsupported()),
+    };
+    if !offered(mechanism) {
         return Err(PostgresError::AuthenticationMethod {
             method: mechanisms.join(", "),
         });
-    };
+    }
     let mut scram = ScramSha256::new(password.as_bytes(), binding);
     frontend::sasl_initial_response(mechanism, scram.message(), channel.output()).map_err(io)?;
     let Authentication::SaslContinue { data } = next_authentication(channel).await? else {
@@ -261,21 +193,36 @@ async fn greet(channel: &mut Channel) -> Result<Greeting, PostgresError> {
     }
 }
 
-async fn check_target(
-    session: &mut ReplicationSession,
-    target: TargetSessionAttrs,
-) -> Result<(), PostgresError> {
-    let (query, wanted) = match target {
-        TargetSessionAttrs::Any => return Ok(()),
-        TargetSessionAttrs::Primary => ("SELECT pg_is_in_recovery()::text", "a primary"),
-        TargetSessionAttrs::ReadWrite => (
-            "SELECT current_setting('transaction_read_only')::boolean::text",
-            "writable",
-        ),
-    };
-    match session.query_value(query).await?.as_deref() {
-        Some("false") => Ok(()),
-        _ => Err(PostgresError::WrongServer { wanted }),
+/// How to ask a session whether its server is of the wanted kind.
+pub(super) struct TargetCheck {
+    /// Gives one boolean as text: false where the server fits.
+    pub(super) query: &'static str,
+    wanted: &'static str,
+}
+
+impl TargetCheck {
+    /// `None` where any server will do.
+    pub(super) fn of(target: TargetSessionAttrs) -> Option<Self> {
+        match target {
+            TargetSessionAttrs::Any => None,
+            TargetSessionAttrs::Primary => Some(Self {
+                query: "SELECT pg_catalog.pg_is_in_recovery()::pg_catalog.text",
+                wanted: "a primary",
+            }),
+            TargetSessionAttrs::ReadWrite => Some(Self {
+                query: "SELECT pg_catalog.current_setting('transaction_read_only')::pg_catalog.bool::pg_catalog.text",
+                wanted: "writable",
+            }),
+        }
+    }
+
+    pub(super) fn verdict(&self, answer: Option<&str>) -> Result<(), PostgresError> {
+        match answer {
+            Some("false") => Ok(()),
+            _ => Err(PostgresError::WrongServer {
+                wanted: self.wanted,
+            }),
+        }
     }
 }
 
@@ -288,13 +235,23 @@ fn method_name(code: i32) -> String {
     }
 }
 
-/// Asks the server to cancel what a session is waiting for, over a connection of its own.
-pub(super) async fn cancel(host: &Host, process_id: i32, secret_key: i32) -> std::io::Result<()> {
-    let mut socket = Socket::open(host).await?;
-    let mut request = BytesMut::new();
-    frontend::cancel_request(process_id, secret_key, &mut request);
-    socket.write_all(&request).await?;
-    socket.shutdown().await
+const CANCEL_WITHIN: Duration = Duration::from_secs(10);
+
+/// Asks the server to cancel what a session is waiting for, over a connection of its own: in plain
+/// text, as libpq's `PQcancel` does. The server hangs up once it has passed the request on.
+pub(super) async fn cancel(host: &Host, process_id: i32, secret_key: i32) -> io::Result<()> {
+    let ask = async {
+        let mut socket = Socket::open(host, CANCEL_WITHIN).await?;
+        let mut request = BytesMut::new();
+        frontend::cancel_request(process_id, secret_key, &mut request);
+        socket.write_all(&request).await?;
+        socket.read_u8().await.map(drop)
+    };
+    match timeout(CANCEL_WITHIN, ask).await {
+        Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+        Ok(_) => Ok(()),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
 }
 
 /// For errors that come as a message of their own kind.

@@ -12,7 +12,7 @@ use crate::wire::ServerMessage;
 pub enum PostgresError {
     /// No host could be used; each with its reason.
     Unreachable {
-        attempts: Vec<(String, PostgresError)>,
+        attempts: Vec<(String, Self)>,
     },
     Connect {
         source: io::Error,
@@ -23,6 +23,10 @@ pub enum PostgresError {
     TlsRefused,
     Tls {
         reason: String,
+    },
+    /// Settings for TLS that do not go together.
+    TlsOptions {
+        reason: &'static str,
     },
     /// A certificate or key file that cannot be used.
     TlsFile {
@@ -61,6 +65,7 @@ pub enum PostgresError {
     PublicationSkipped(Box<ServerMessage>),
     /// The server ended the stream by itself, as it does when it stops.
     StreamEnded,
+    /// An ordinary session failed without a word of the server (see `Server` for those).
     Sql(Box<tokio_postgres::Error>),
 }
 
@@ -73,6 +78,7 @@ pub mod sqlstate {
     pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
     pub const INVALID_PASSWORD: &str = "28P01";
     pub const INVALID_AUTHORIZATION: &str = "28000";
+    pub const CANNOT_CONNECT_NOW: &str = "57P03";
     pub const INVALID_CATALOG_NAME: &str = "3D000";
 }
 
@@ -81,7 +87,6 @@ impl PostgresError {
     pub fn sqlstate(&self) -> Option<&str> {
         match self {
             Self::Server(message) | Self::PublicationSkipped(message) => Some(&message.sqlstate),
-            Self::Sql(error) => error.code().map(tokio_postgres::error::SqlState::code),
             Self::Unreachable { attempts } => {
                 attempts.last().and_then(|(_, error)| error.sqlstate())
             }
@@ -92,19 +97,22 @@ impl PostgresError {
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Server(message) | Self::PublicationSkipped(message) => message.detail.clone(),
-            Self::Unreachable { attempts } if attempts.len() > 1 => {
-                let all = attempts
-                    .iter()
-                    .map(|(host, error)| format!("{host}: {}", chain(error)));
-                Some(all.collect::<Vec<_>>().join("; "))
-            }
+            Self::Unreachable { attempts } => match attempts.as_slice() {
+                [(_, error)] => error.detail(),
+                attempts => {
+                    let all = attempts
+                        .iter()
+                        .map(|(host, error)| format!("{host}: {}", chain(error)));
+                    Some(all.collect::<Vec<_>>().join("; "))
+                }
+            },
             _ => None,
         }
     }
 
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Server(message) => message.hint.clone(),
+            Self::Server(message) | Self::PublicationSkipped(message) => message.hint.clone(),
             Self::TlsRefused => {
                 Some("Set ssl = on in postgresql.conf, or sslmode to prefer.".into())
             }
@@ -116,6 +124,17 @@ impl PostgresError {
             }
             Self::Unreachable { attempts } => attempts.last().and_then(|(_, error)| error.hint()),
             _ => None,
+        }
+    }
+
+    /// The many ways in which a socket says that the other side is gone are one.
+    pub(super) fn broken(source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset => Self::Closed,
+            _ => Self::Io { source },
         }
     }
 
@@ -151,6 +170,7 @@ impl fmt::Display for PostgresError {
             Self::ConnectTimeout { after } => write!(f, "no answer within {after:?}"),
             Self::TlsRefused => f.write_str("the server does not speak TLS"),
             Self::Tls { reason } => write!(f, "TLS failed: {}", reason.escape_debug()),
+            Self::TlsOptions { reason } => f.write_str(reason),
             Self::TlsFile { path, reason } => write!(f, "file \"{path}\" cannot be used: {reason}"),
             Self::PasswordMissing { method } => {
                 write!(
@@ -181,16 +201,7 @@ impl fmt::Display for PostgresError {
                 write!(f, "the server skips the publication's rows: {message}")
             }
             Self::StreamEnded => f.write_str("the server ended the stream"),
-            Self::Sql(error) => match error.as_db_error() {
-                Some(db) => write!(
-                    f,
-                    "{} {}: {}",
-                    db.severity(),
-                    db.code().code(),
-                    db.message().escape_debug()
-                ),
-                None => write!(f, "{}", chain(error.as_ref())),
-            },
+            Self::Sql(error) => f.write_str(&chain(error.as_ref())),
         }
     }
 }
@@ -203,12 +214,22 @@ impl From<ReadError> for PostgresError {
     }
 }
 
+/// What the server says is one kind of error, whichever session it came on.
 impl From<tokio_postgres::Error> for PostgresError {
     fn from(error: tokio_postgres::Error) -> Self {
-        if error.is_closed() {
-            Self::Closed
-        } else {
-            Self::Sql(Box::new(error))
+        match error.as_db_error() {
+            Some(refusal) => Self::Server(Box::new(ServerMessage {
+                severity: refusal
+                    .parsed_severity()
+                    .map_or_else(|| refusal.severity().to_owned(), |s| s.to_string()),
+                sqlstate: refusal.code().code().to_owned(),
+                message: refusal.message().to_owned(),
+                detail: refusal.detail().map(str::to_owned),
+                hint: refusal.hint().map(str::to_owned),
+                routine: refusal.routine().map(str::to_owned),
+            })),
+            None if error.is_closed() => Self::Closed,
+            None => Self::Sql(Box::new(error)),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Everything that talks to PostgreSQL.
 
 pub mod catalog;
+mod certificate;
 mod channel;
 mod connect;
 mod error;
@@ -16,6 +17,7 @@ mod socket;
 mod source;
 pub mod table;
 mod tls;
+mod transport;
 
 pub use connect::{SESSION_SETTINGS, connect_replication};
 pub use error::{PostgresError, chain, sqlstate};

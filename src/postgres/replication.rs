@@ -7,10 +7,12 @@ use tokio::time::Instant;
 
 use super::channel::Channel;
 use super::connect::{self, Greeting};
-use super::{Host, PostgresError};
+use super::{Host, PostgresError, sqlstate};
 use crate::lsn::Lsn;
 use crate::timestamp::Timestamp;
-use crate::wire::{Backend, CopyMessage, StartReplication, StatusUpdate, create_temporary_slot};
+use crate::wire::{
+    Backend, CopyMessage, ServerMessage, StartReplication, StatusUpdate, create_temporary_slot,
+};
 
 /// One row of a simple query: text or null by column.
 pub type Row = Vec<Option<String>>;
@@ -21,6 +23,9 @@ pub struct ReplicationSession {
     channel: Channel,
     greeting: Greeting,
     host: Host,
+    /// A query was sent whose ReadyForQuery has not come.
+    unanswered: bool,
+    wal_sender_timeout: Duration,
 }
 
 /// `IDENTIFY_SYSTEM`
@@ -44,6 +49,8 @@ impl ReplicationSession {
             channel,
             greeting,
             host,
+            unanswered: false,
+            wal_sender_timeout: Duration::ZERO,
         }
     }
 
@@ -61,10 +68,19 @@ impl ReplicationSession {
     }
 
     /// The rows of one statement or replication command. After a refusal the session is in step
-    /// again and can be used.
+    /// again and can be used; so it is after a query that was given up while it waited.
     pub async fn query(&mut self, text: &str) -> Result<Vec<Row>, PostgresError> {
+        if self.unanswered {
+            // Whatever became of it: its answer must not be taken for that of the next.
+            self.answer().await.map(drop).or_else(refusal_only)?;
+        }
         frontend::query(text, self.channel.output())
             .map_err(|source| PostgresError::Io { source })?;
+        self.unanswered = true;
+        self.answer().await
+    }
+
+    async fn answer(&mut self) -> Result<Vec<Row>, PostgresError> {
         let mut rows = Vec::new();
         let mut refusal = None;
         loop {
@@ -92,6 +108,7 @@ impl ReplicationSession {
                 Ok(false)
             });
             if done.await? {
+                self.unanswered = false;
                 return match refusal {
                     Some(message) => Err(connect::server_error(message)),
                     None => Ok(rows),
@@ -128,26 +145,29 @@ impl ReplicationSession {
         }
     }
 
-    /// Waits until no other session holds the lock, as long as that takes. The lock lives and dies
-    /// with this connection, so whoever holds it is the one that can stream.
+    /// Makes the session's life end with the relay's, and not earlier.
     ///
-    /// A role's own timeouts would end the wait, or the idle session of a snapshot; a server that
-    /// does not know one of them (before 17, or without the kernel's support) is no reason to stop.
+    /// A role's own timeouts would end the wait for the lock or the idle session of a snapshot. A
+    /// relay that vanishes while the session does not stream yet is noticed by the server's own
+    /// keepalives. A server that does not know a setting (before 17, or without the kernel's
+    /// support) is no reason to stop.
     pub async fn prepare(&mut self, wal_sender_timeout: Duration) -> Result<(), PostgresError> {
         let timeout_ms = wal_sender_timeout.as_millis();
         self.query(&format!("SET wal_sender_timeout = '{timeout_ms}ms'"))
             .await?;
+        self.wal_sender_timeout = wal_sender_timeout;
         for setting in [
             "SET statement_timeout = 0",
             "SET lock_timeout = 0",
             "SET idle_session_timeout = 0",
             "SET transaction_timeout = 0",
             "SET client_connection_check_interval = '2s'",
+            "SET tcp_keepalives_idle = '5s'",
+            "SET tcp_keepalives_interval = '2s'",
+            "SET tcp_keepalives_count = 3",
+            "SET tcp_user_timeout = '15s'",
         ] {
-            match self.query(setting).await {
-                Ok(_) | Err(PostgresError::Server(_)) => {}
-                Err(other) => return Err(other),
-            }
+            self.query(setting).await.map(drop).or_else(refusal_only)?;
         }
         Ok(())
     }
@@ -159,16 +179,26 @@ impl ReplicationSession {
         Ok(got.as_deref() == Some("t"))
     }
 
+    /// Waits until no other session holds the lock, as long as that takes. The lock lives and dies
+    /// with this connection, so whoever holds it is the one that can stream.
+    ///
+    /// A relay that is frozen when the lock comes to it must not keep it from the others: until
+    /// this one has shown that it noticed, the server may end the session for idleness. A waiting
+    /// session is not idle.
     pub async fn lock(&mut self, key: i64) -> Result<(), PostgresError> {
+        let timeout_ms = self.wal_sender_timeout.as_millis();
+        let guard = format!("SET idle_session_timeout = '{timeout_ms}ms'");
+        self.query(&guard).await.map(drop).or_else(refusal_only)?;
         self.query(&format!("SELECT pg_advisory_lock({key})"))
-            .await
-            .map(drop)
+            .await?;
+        let unguard = "SET idle_session_timeout = 0";
+        self.query(unguard).await.map(drop).or_else(refusal_only)
     }
 
     /// Ends what this session waits for in the server, from outside.
     pub fn canceller(&self) -> Canceller {
         Canceller {
-            host: self.host.clone(),
+            host: self.channel.socket().peer(&self.host),
             process_id: self.greeting.process_id,
             secret_key: self.greeting.secret_key,
         }
@@ -228,6 +258,14 @@ impl ReplicationSession {
     }
 }
 
+/// The server said no, and that may be.
+fn refusal_only<T: Default>(error: PostgresError) -> Result<T, PostgresError> {
+    match error {
+        PostgresError::Server(message) if message.severity == "ERROR" => Ok(T::default()),
+        other => Err(other),
+    }
+}
+
 /// See [`ReplicationSession::canceller`].
 #[derive(Clone, Debug)]
 pub struct Canceller {
@@ -249,6 +287,9 @@ pub struct ReplicationStream {
     channel: Channel,
     heard_at: Instant,
 }
+
+/// About a hundred status updates.
+const QUEUED_LIMIT_BYTES: usize = 4096;
 
 impl ReplicationStream {
     /// Waits until something moved: while `reading`, until more bytes have come; else until what is
@@ -287,20 +328,28 @@ impl ReplicationStream {
                 Backend::CopyData(data) => return Ok(Some(take(CopyMessage::read(data)?))),
                 Backend::Error(message) => return Err(connect::server_error(message)),
                 Backend::Notice(message) => notice(message)?,
-                Backend::CopyDone => return Err(PostgresError::StreamEnded),
-                Backend::ParameterStatus { .. }
-                | Backend::CommandComplete
-                | Backend::ReadyForQuery
-                | Backend::Other { .. } => {}
+                // A server that stops leaves out CopyDone.
+                Backend::CopyDone | Backend::CommandComplete => {
+                    return Err(PostgresError::StreamEnded);
+                }
+                Backend::ParameterStatus { .. } | Backend::Other { .. } => {}
                 _ => return Err(PostgresError::unexpected("a message of the stream", tag)),
             }
         }
         Ok(None)
     }
 
-    /// Queues a status update; `progress` sends it.
+    /// Bytes that came and that [`Self::next`] has not handed out yet.
+    pub fn buffered_bytes(&self) -> usize {
+        self.channel.buffered_bytes()
+    }
+
+    /// Queues a status update; `progress` sends it. While a server takes nothing the queue does not grow: what it will not read need not be said, and a later update says
+    /// more.
     pub fn queue_status(&mut self, update: StatusUpdate, now: Timestamp) {
-        update.write(now, self.channel.output());
+        if self.channel.output().len() < QUEUED_LIMIT_BYTES {
+            update.write(now, self.channel.output());
+        }
     }
 
     /// The last status update, then the end of the copy from both sides: when this returns the
@@ -330,10 +379,13 @@ impl ReplicationStream {
 }
 
 /// PostgreSQL 18 answers a publication that it cannot load with this warning and leaves its rows
-/// out; earlier servers fail with 42704.
-fn notice(message: Box<crate::wire::ServerMessage>) -> Result<(), PostgresError> {
-    if message.sqlstate == super::sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE
-        && message.message.contains("skipped loading publication")
+/// out; earlier servers fail with 42704. The text may be in any language, so the function of the
+/// server's source counts, and where that is missing the code alone: better to stop for another
+/// reason than to miss rows.
+fn notice(message: Box<ServerMessage>) -> Result<(), PostgresError> {
+    let routine = message.routine.as_deref();
+    if message.sqlstate == sqlstate::OBJECT_NOT_IN_PREREQUISITE_STATE
+        && matches!(routine, None | Some("LoadPublications"))
     {
         return Err(PostgresError::PublicationSkipped(message));
     }

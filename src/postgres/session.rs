@@ -1,69 +1,52 @@
-//! Ordinary SQL sessions over tokio-postgres, with the same options, TLS and settings.
+//! Ordinary SQL sessions over tokio-postgres, on the same transport as the replication session and
+//! with the same settings.
 
-use tokio_postgres::config::{SslMode as OrdinarySslMode, TargetSessionAttrs as OrdinaryTarget};
-use tokio_postgres::{Client, Config, NoTls};
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
-use super::connect::SESSION_SETTINGS;
-use super::tls::Tls;
-use super::{Host, Options, PostgresError, SslMode, TargetSessionAttrs};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::config::{SslMode, SslNegotiation};
+use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
+use tokio_postgres::{Client, Config};
+
+use super::connect::{SESSION_SETTINGS, TargetCheck};
+use super::socket::Socket;
+use super::transport::{Transport, first_that_fits};
+use super::{Options, PostgresError};
 
 /// Opens one session. Its connection runs as a task of its own and ends with the client.
 pub async fn connect(options: &Options) -> Result<Client, PostgresError> {
-    let mut attempts = Vec::new();
-    for host in &options.hosts {
-        let outcome = tokio::time::timeout(options.connect_timeout, open(options, host)).await;
-        let error = match outcome {
-            Ok(Ok(client)) => return Ok(client),
-            Ok(Err(error)) => error,
-            Err(_) => PostgresError::ConnectTimeout {
-                after: options.connect_timeout,
-            },
-        };
-        attempts.push((host.to_string(), error));
-    }
-    Err(PostgresError::Unreachable { attempts })
+    first_that_fits(options, async |_, transport| {
+        let client = begin(options, transport).await?;
+        if let Some(check) = TargetCheck::of(options.target_session_attrs) {
+            let row = client.query_one(check.query, &[]).await?;
+            check.verdict(row.try_get(0)?)?;
+        }
+        Ok(client)
+    })
+    .await
 }
 
-async fn open(options: &Options, host: &Host) -> Result<Client, PostgresError> {
+async fn begin(options: &Options, transport: Transport) -> Result<Client, PostgresError> {
+    let Transport { socket, binding } = transport;
     let mut config = Config::new();
     config.user(&options.user).dbname(&options.database);
     config.application_name(&options.application_name);
     if let Some(password) = &options.password {
         config.password(password.expose());
     }
-    match host {
-        Host::Tcp { host, port } => config.host(host).port(*port),
-        Host::Unix { directory, port } => config.host_path(directory).port(*port),
-    };
-    config.target_session_attrs(match options.target_session_attrs {
-        TargetSessionAttrs::Any => OrdinaryTarget::Any,
-        TargetSessionAttrs::ReadWrite | TargetSessionAttrs::Primary => OrdinaryTarget::ReadWrite,
+    config.options(settings());
+    // The socket is encrypted or not by now. Told to encrypt without asking, tokio-postgres hands
+    // it to `Established`, which has nothing left to do than to tell the binding.
+    config.ssl_mode(match socket {
+        Socket::Tls(_) => SslMode::Require,
+        Socket::Tcp(_) | Socket::Unix(_) => SslMode::Disable,
     });
-    config.ssl_mode(match options.ssl_mode {
-        SslMode::Disable | SslMode::Allow => OrdinarySslMode::Disable,
-        SslMode::Prefer => OrdinarySslMode::Prefer,
-        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => OrdinarySslMode::Require,
-    });
-    let settings: Vec<String> = SESSION_SETTINGS
-        .iter()
-        .filter(|(name, _)| *name != "client_encoding")
-        .map(|(name, value)| format!("-c {name}={}", value.replace(' ', "\\ ")))
-        .collect();
-    config.options(settings.join(" "));
-    let tls = Tls::new(options)?;
-    match &tls {
-        Some(tls) => spawn(config.connect(tls.ordinary()).await?),
-        None => spawn(config.connect(NoTls).await?),
-    }
-}
-
-fn spawn<S, T>(
-    (client, connection): (Client, tokio_postgres::Connection<S, T>),
-) -> Result<Client, PostgresError>
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-{
+    config.ssl_negotiation(SslNegotiation::Direct);
+    let (client, connection) = config.connect_raw(socket, Established { binding }).await?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
             // Whoever uses the client meets the error too and says so.
@@ -71,4 +54,74 @@ where
         }
     });
     Ok(client)
+}
+
+/// For the startup message's `options`, where a backslash keeps a space.
+fn settings() -> String {
+    let settings: Vec<String> = SESSION_SETTINGS
+        .iter()
+        // tokio-postgres sends this one by itself.
+        .filter(|(name, _)| *name != "client_encoding")
+        .map(|(name, value)| format!("-c {name}={}", value.replace(' ', "\\ ")))
+        .collect();
+    settings.join(" ")
+}
+
+struct Established {
+    binding: Option<Vec<u8>>,
+}
+
+struct EstablishedStream {
+    socket: Socket,
+    binding: Option<Vec<u8>>,
+}
+
+impl TlsConnect<Socket> for Established {
+    type Stream = EstablishedStream;
+    type Error = Infallible;
+    type Future = Ready<Result<EstablishedStream, Infallible>>;
+
+    fn connect(self, socket: Socket) -> Self::Future {
+        ready(Ok(EstablishedStream {
+            socket,
+            binding: self.binding,
+        }))
+    }
+}
+
+impl TlsStream for EstablishedStream {
+    fn channel_binding(&self) -> ChannelBinding {
+        match &self.binding {
+            Some(hash) => ChannelBinding::tls_server_end_point(hash.clone()),
+            None => ChannelBinding::none(),
+        }
+    }
+}
+
+impl AsyncRead for EstablishedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for EstablishedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
 }

@@ -45,7 +45,8 @@ fn postgres(error: &PostgresError) -> Disposition {
                 Disposition::Retry
             }
         }
-        PostgresError::TlsFile { .. }
+        PostgresError::TlsOptions { .. }
+        | PostgresError::TlsFile { .. }
         | PostgresError::PasswordMissing { .. }
         | PostgresError::AuthenticationMethod { .. } => Disposition::Exit,
         PostgresError::PublicationSkipped(_) => Disposition::Retry,

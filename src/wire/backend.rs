@@ -51,6 +51,8 @@ pub struct ServerMessage {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
+    /// The function of the server's source that reports it: the same in every language.
+    pub routine: Option<String>,
 }
 
 impl fmt::Display for ServerMessage {
@@ -59,8 +61,8 @@ impl fmt::Display for ServerMessage {
         write!(
             f,
             "{} {}: {}",
-            self.severity,
-            self.sqlstate,
+            self.severity.escape_debug(),
+            self.sqlstate.escape_debug(),
             self.message.escape_debug()
         )
     }
@@ -155,6 +157,7 @@ fn server_message(name: &'static str, body: &[u8]) -> Result<ServerMessage, Read
             b'M' => found.message = text,
             b'D' => found.detail = Some(text),
             b'H' => found.hint = Some(text),
+            b'R' => found.routine = Some(text),
             _ => {}
         }
     }
@@ -207,6 +210,7 @@ mod tests {
             message: "slot is active".to_owned(),
             detail: Some("d".to_owned()),
             hint: Some("h".to_owned()),
+            routine: Some("routine".to_owned()),
         };
         assert_eq!(
             Backend::read(b'E', body),
@@ -217,10 +221,12 @@ mod tests {
     #[test]
     fn a_servers_text_cannot_break_a_log_line() {
         let message = ServerMessage {
+            severity: "ERROR\n".to_owned(),
+            sqlstate: "\r55000".to_owned(),
             message: "a\nERROR b".to_owned(),
             ..Default::default()
         };
-        assert!(!message.to_string().contains('\n'));
+        assert_eq!(message.to_string(), "ERROR\\n \\r55000: a\\nERROR b");
     }
 
     #[test]

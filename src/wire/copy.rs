@@ -117,7 +117,7 @@ mod tests {
         };
         let mut out = BytesMut::new();
         update.write(Timestamp::from_postgres_us(5), &mut out);
-        let frame = wire::split(&out).unwrap().unwrap();
+        let frame = wire::split(&out, wire::LOGIN_LIMIT_BYTES).unwrap().unwrap();
         assert_eq!((frame.tag, frame.length_bytes()), (b'd', out.len()));
         let mut body = vec![b'r'];
         for word in [9_u64, 7, 7, 5] {

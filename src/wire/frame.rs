@@ -18,10 +18,13 @@ impl Frame<'_> {
 }
 
 /// A value can have 1 GiB and a row a little more; anything above is not a length.
-const LIMIT_BYTES: usize = 0x5000_0000;
+pub const SESSION_LIMIT_BYTES: usize = 0x5000_0000;
+/// Before the login is through nothing long is said, and nobody is to be believed yet.
+pub const LOGIN_LIMIT_BYTES: usize = 0x1_0000;
 
-/// The frame at the front of the buffer; `None` while bytes are missing.
-pub fn split(buffer: &[u8]) -> Result<Option<Frame<'_>>, ReadError> {
+/// The frame at the front of the buffer; `None` while bytes are missing. A body above the limit is
+/// an error as soon as its length is there.
+pub fn split(buffer: &[u8], limit_bytes: usize) -> Result<Option<Frame<'_>>, ReadError> {
     let Some((head, rest)) = buffer.split_first_chunk::<{ Frame::HEAD_BYTES }>() else {
         return Ok(None);
     };
@@ -31,9 +34,9 @@ pub fn split(buffer: &[u8]) -> Result<Option<Frame<'_>>, ReadError> {
     let Ok(length_bytes) = usize::try_from(i64::from(length) - 4) else {
         return Err(fault(Fault::Negative { found: length }));
     };
-    if length_bytes > LIMIT_BYTES {
+    if length_bytes > limit_bytes {
         return Err(fault(Fault::TooLarge {
-            limit: LIMIT_BYTES,
+            limit: limit_bytes,
             found: length_bytes,
         }));
     }
@@ -48,13 +51,13 @@ mod tests {
     fn waits_for_the_whole_frame_and_leaves_what_follows() {
         let bytes = b"Z\0\0\0\x05IZ";
         for missing in 0..6 {
-            assert_eq!(split(&bytes[..missing]), Ok(None));
+            assert_eq!(split(&bytes[..missing], 1), Ok(None));
         }
         let frame = Frame {
             tag: b'Z',
             body: b"I",
         };
-        assert_eq!(split(bytes), Ok(Some(frame)));
+        assert_eq!(split(bytes, 1), Ok(Some(frame)));
         assert_eq!(frame.length_bytes(), 6);
     }
 
@@ -70,7 +73,10 @@ mod tests {
         ] {
             let mut bytes = vec![b'd'];
             bytes.extend(length.to_be_bytes());
-            assert_eq!(split(&bytes).unwrap_err().to_string(), message);
+            assert_eq!(
+                split(&bytes, SESSION_LIMIT_BYTES).unwrap_err().to_string(),
+                message
+            );
         }
     }
 }

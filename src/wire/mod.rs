@@ -12,4 +12,4 @@ pub use command::{
     StartReplication, alter_slot_failover, create_temporary_slot, quote_identifier, quote_literal,
 };
 pub use copy::{CopyMessage, StatusUpdate};
-pub use frame::{Frame, split};
+pub use frame::{Frame, LOGIN_LIMIT_BYTES, SESSION_LIMIT_BYTES, split};

@@ -31,13 +31,13 @@ pub fn pgoutput(body: &[u8]) {
 pub fn frame(bytes: &[u8]) {
     let mut rest = bytes;
     loop {
-        match wire::split(rest) {
+        match wire::split(rest, wire::SESSION_LIMIT_BYTES) {
             Ok(Some(frame)) => {
                 let end = frame.length_bytes();
                 assert_eq!(frame.tag, rest[0]);
                 assert_eq!(frame.body, &rest[5..end]);
                 assert_eq!(
-                    wire::split(&rest[..end - 1]),
+                    wire::split(&rest[..end - 1], wire::SESSION_LIMIT_BYTES),
                     Ok(None),
                     "the frame is whole"
                 );
