@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::reader::ReadError;
-use crate::wire::ServerMessage;
+use crate::wire::{OneLine, ServerMessage};
 
 #[derive(Debug)]
 pub enum PostgresError {
@@ -169,7 +169,7 @@ impl fmt::Display for PostgresError {
             Self::Connect { source } => write!(f, "connection failed: {source}"),
             Self::ConnectTimeout { after } => write!(f, "no answer within {after:?}"),
             Self::TlsRefused => f.write_str("the server does not speak TLS"),
-            Self::Tls { reason } => write!(f, "TLS failed: {}", reason.escape_debug()),
+            Self::Tls { reason } => write!(f, "TLS failed: {}", OneLine(reason)),
             Self::TlsOptions { reason } => f.write_str(reason),
             Self::TlsFile { path, reason } => write!(f, "file \"{path}\" cannot be used: {reason}"),
             Self::PasswordMissing { method } => {

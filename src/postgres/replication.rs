@@ -11,7 +11,8 @@ use super::{Host, PostgresError, sqlstate};
 use crate::lsn::Lsn;
 use crate::timestamp::Timestamp;
 use crate::wire::{
-    Backend, CopyMessage, ServerMessage, StartReplication, StatusUpdate, create_temporary_slot,
+    Backend, CopyMessage, OneLine, ServerMessage, StartReplication, StatusUpdate,
+    create_temporary_slot,
 };
 
 /// One row of a simple query: text or null by column.
@@ -390,9 +391,9 @@ fn notice(message: Box<ServerMessage>) -> Result<(), PostgresError> {
         return Err(PostgresError::PublicationSkipped(message));
     }
     tracing::info!(
-        severity = %message.severity.escape_debug(),
+        severity = %OneLine(&message.severity),
         "PostgreSQL says: {}",
-        message.message.escape_debug()
+        OneLine(&message.message)
     );
     Ok(())
 }

@@ -57,14 +57,30 @@ pub struct ServerMessage {
 
 impl fmt::Display for ServerMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A server's text is not ours: it must not break a line of the log.
         write!(
             f,
             "{} {}: {}",
-            self.severity.escape_debug(),
-            self.sqlstate.escape_debug(),
-            self.message.escape_debug()
+            OneLine(&self.severity),
+            OneLine(&self.sqlstate),
+            OneLine(&self.message)
         )
+    }
+}
+
+/// A server's text is not ours: it must not break a line of the log. Its quotes may stay.
+#[derive(Clone, Copy, Debug)]
+pub struct OneLine<'a>(pub &'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())?;
+            } else {
+                write!(f, "{character}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -223,10 +239,10 @@ mod tests {
         let message = ServerMessage {
             severity: "ERROR\n".to_owned(),
             sqlstate: "\r55000".to_owned(),
-            message: "a\nERROR b".to_owned(),
+            message: "\"a\"\nERROR b".to_owned(),
             ..Default::default()
         };
-        assert_eq!(message.to_string(), "ERROR\\n \\r55000: a\\nERROR b");
+        assert_eq!(message.to_string(), "ERROR\\n \\r55000: \"a\"\\nERROR b");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod command;
 mod copy;
 mod frame;
 
-pub use backend::{Authentication, Backend, ServerMessage};
+pub use backend::{Authentication, Backend, OneLine, ServerMessage};
 pub use command::{
     StartReplication, alter_slot_failover, create_temporary_slot, quote_identifier, quote_literal,
 };
