@@ -86,7 +86,7 @@ fn frames() -> Vec<Vec<u8>> {
         (b'R', b"\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"),
         (b'R', b"\0\0\0\x05salt"),
         (b'R', b"\0\0\0\0"),
-        (b'S', b"server_version\018.1\0"),
+        (b'S', b"server_version\x0018.1\0"),
         (b'K', b"\0\0\x10\0\0\0\0\x07"),
         (b'N', b"SNOTICE\0VNOTICE\0C00000\0Mhello\0\0"),
         (
