@@ -9,3 +9,4 @@ mod support;
 mod fuzz;
 mod pgoutput_builder;
 mod pgoutput_golden;
+mod tidy;
