@@ -40,12 +40,10 @@ impl Source {
         let mut rooms = BTreeSet::new();
         for (at, found) in self.code.match_indices("crate::") {
             let rest = &self.code[at + found.len()..];
-            match rest.strip_prefix('{') {
-                Some(group) => rooms.extend(first_names(group)),
-                None => rooms
-                    .insert(identifier(rest).to_owned())
-                    .then_some(())
-                    .unwrap_or(()),
+            if let Some(group) = rest.strip_prefix('{') {
+                rooms.extend(first_names(group));
+            } else {
+                rooms.insert(identifier(rest).to_owned());
             }
         }
         rooms
