@@ -210,7 +210,7 @@ const PUBLISHED: &str = "
               JOIN pg_publication p ON p.oid = r.prpubid
               JOIN pg_attribute a ON a.attrelid = r.prrelid
              WHERE p.pubname = t.pubname AND r.prrelid = c.oid
-               AND a.attnum::text = ANY (string_to_array(to_jsonb(r)->>'prattrs', ' '))) AS columns
+               AND to_jsonb(r)->'prattrs' @> to_jsonb(a.attnum)) AS columns
       FROM pg_publication_tables t
       JOIN pg_namespace n ON n.nspname = t.schemaname
       JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
