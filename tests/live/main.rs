@@ -1,0 +1,11 @@
+//! Tests against real PostgreSQL and real Kafka, through the built binary. They fail when a server
+//! cannot be had.
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../support/live/mod.rs"]
+mod support;
+
+mod delivery;
+mod faults;
+mod snapshot;

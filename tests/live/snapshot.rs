@@ -1,0 +1,88 @@
+//! Rows that were there before the slot.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use crate::support::{Consumer, Event, Kafka, Postgres, Relay, Shop, Version, wait_until};
+
+const ROWS: usize = 100_000;
+const TOPIC: &str = "outbox.event.order";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_is_killed_begins_again_and_leaves_no_slot_over() {
+    for version in [Version::V14, Version::V18] {
+        let (postgres, kafka) = (Postgres::start(version, &[]), Kafka::start());
+        kafka.create_topic(TOPIC, 3, &[]).await;
+        let client = postgres.client().await;
+        Shop::create_tables(&client).await;
+        client
+            .batch_execute(&format!(
+                "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'k' || n % 100, n, 'T', '{{}}' FROM generate_series(1, {ROWS}) n"
+            ))
+            .await
+            .unwrap();
+        let consumer = Consumer::new(&kafka, TOPIC);
+        let mut seen = HashSet::new();
+        let mut read_until = |count: usize| {
+            let mut records = 0;
+            while records < count {
+                let event = consumer
+                    .next(Duration::from_secs(60))
+                    .expect("records come");
+                seen.insert(event.seq());
+                records += 1;
+            }
+        };
+        for (attempt, records) in [1_000, 40_000, 90_000].into_iter().enumerate() {
+            let relay = Relay::start(&postgres, &kafka, &["relay.max_in_flight_records=5000"]);
+            read_until(records);
+            relay.kill();
+            wait_until(
+                Duration::from_secs(30),
+                "no slot is left over",
+                async || {
+                    let row = client.query_one("SELECT count(*) FROM pg_replication_slots", &[]);
+                    row.await.unwrap().get::<_, i64>(0) == 0
+                },
+            )
+            .await;
+            let late = ROWS + attempt + 1;
+            client
+                .batch_execute(&format!("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'late', {late}, 'T', '{{}}')"))
+                .await
+                .unwrap();
+        }
+        let relay = Relay::start(&postgres, &kafka, &[]);
+        relay.wait_for_state("snapshotting").await;
+        let during = ROWS + 4;
+        client
+            .batch_execute(&format!("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'late', {during}, 'T', '{{}}')"))
+            .await
+            .unwrap();
+        relay.wait_for_state("streaming").await;
+        let mut last: Option<Event> = None;
+        while seen.len() < during {
+            let event = consumer.next(Duration::from_secs(60));
+            let event =
+                event.unwrap_or_else(|| panic!("{} of {during} rows, last {last:?}", seen.len()));
+            seen.insert(event.seq());
+            last = Some(event);
+        }
+        let slots = client
+            .query(
+                "SELECT slot_name::text, temporary FROM pg_replication_slots",
+                &[],
+            )
+            .await
+            .unwrap();
+        let slots: Vec<(String, bool)> = slots.iter().map(|row| (row.get(0), row.get(1))).collect();
+        assert_eq!(slots, [("outbox".to_owned(), false)], "{version:?}");
+        assert!(relay.stop().success());
+
+        // An existing slot is not followed by a snapshot.
+        let relay = Relay::start(&postgres, &kafka, &[]);
+        relay.wait_for_state("streaming").await;
+        assert!(!relay.logged("publishing the rows that are in the table"));
+        assert!(relay.stop().success());
+    }
+}

@@ -1,0 +1,171 @@
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
+};
+use rdkafka::client::DefaultClientContext;
+use tempfile::TempDir;
+
+use super::process::{end, free_port, signal, wait_for_port};
+
+/// Apache Kafka, one broker that is its own controller, in a temporary folder.
+pub struct Kafka {
+    folder: TempDir,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Kafka {
+    pub fn start() -> Self {
+        let folder = TempDir::with_prefix("outboxd-kafka-").unwrap();
+        let mut kafka = Self {
+            folder,
+            port: free_port(),
+            child: None,
+        };
+        let controller = free_port();
+        let configuration = format!(
+            "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:{controller}\n\
+             controller.listener.names=CONTROLLER\n\
+             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
+             advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+             log.dirs={data}\nnum.partitions=3\ndefault.replication.factor=1\n\
+             offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n\
+             transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n\
+             log.retention.ms=-1\nlog.message.timestamp.before.max.ms=9223372036854775807\n",
+            port = kafka.port,
+            data = kafka.folder.path().join("data").display(),
+        );
+        fs::write(kafka.configuration(), configuration).unwrap();
+        let log4j = "Configuration:\n  Appenders:\n    Console:\n      name: OUT\n      PatternLayout: {pattern: '%d %p %m%n'}\n  Loggers:\n    Root:\n      level: WARN\n      AppenderRef: [{ref: OUT}]\n";
+        fs::write(kafka.folder.path().join("log4j2.yaml"), log4j).unwrap();
+        let formatted = kafka
+            .java()
+            .args([
+                "kafka.tools.StorageTool",
+                "format",
+                "-t",
+                "b3V0Ym94ZC10ZXN0cy1pZA",
+                "-c",
+            ])
+            .arg(kafka.configuration())
+            .output()
+            .unwrap();
+        assert!(
+            formatted.status.success(),
+            "{}",
+            String::from_utf8_lossy(&formatted.stderr)
+        );
+        kafka.start_again();
+        kafka
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.folder.path().join("server.properties")
+    }
+
+    fn java(&self) -> Command {
+        let libs = super::servers().join("kafka-4.3.1").join("*");
+        let mut command = Command::new("java");
+        command
+            .args([
+                "-Xms128m",
+                "-Xmx512m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+            ])
+            .arg(format!(
+                "-Dlog4j2.configurationFile={}",
+                self.folder.path().join("log4j2.yaml").display()
+            ))
+            .arg("-cp")
+            .arg(libs)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// On the same port with the same data.
+    pub fn start_again(&mut self) {
+        let log = self.folder.path().join("log");
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
+        let mut child = self
+            .java()
+            .arg("kafka.Kafka")
+            .arg(self.configuration())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .spawn()
+            .unwrap();
+        let listens = wait_for_port(&mut child, self.port, Duration::from_secs(90));
+        self.child = Some(child);
+        if let Err(error) = listens {
+            panic!("Kafka {error}: {}", fs::read_to_string(log).unwrap());
+        }
+    }
+
+    pub fn stop(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        signal(child.id(), "TERM");
+        end(&mut child, Duration::from_secs(60)).unwrap();
+    }
+
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    pub fn servers(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub async fn set_topic_config(&self, topic: &str, key: &str, value: &str) {
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", self.servers())
+            .create()
+            .unwrap();
+        let config = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(key, value);
+        admin
+            .alter_configs([&config], &AdminOptions::new())
+            .await
+            .unwrap()
+            .remove(0)
+            .unwrap();
+    }
+
+    pub async fn create_topic(&self, name: &str, partitions: i32, config: &[(&str, &str)]) {
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", self.servers())
+            .create()
+            .unwrap();
+        let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+        for (key, value) in config {
+            topic = topic.set(key, value);
+        }
+        let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(30)));
+        admin
+            .create_topics([&topic], &options)
+            .await
+            .unwrap()
+            .remove(0)
+            .unwrap();
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Real servers and the built relay, each ended by the value that started it.
+
+mod consumer;
+mod kafka;
+mod postgres;
+mod process;
+mod relay;
+mod shop;
+
+pub use consumer::{Consumer, Event, Tally};
+pub use kafka::Kafka;
+pub use postgres::{Postgres, Shutdown, Version};
+pub use process::{free_port, memory_kib, signal};
+pub use relay::Relay;
+pub use shop::Shop;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Polls `condition` until it holds; panics with `what` after `patience`.
+pub async fn wait_until(patience: Duration, what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + patience;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "not within {patience:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Where `scripts/fetch-servers` puts PostgreSQL and Kafka.
+fn servers() -> PathBuf {
+    PathBuf::from(std::env::var_os("OUTBOXD_TEST_CACHE").expect(
+        "OUTBOXD_TEST_CACHE names the folder that scripts/fetch-servers prints; run scripts/test",
+    ))
+}

@@ -1,0 +1,228 @@
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio_postgres::{Client, NoTls};
+
+use super::process::{end, free_port, signal, wait_for_port};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    V14,
+    V18,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Shutdown {
+    Fast,
+    Immediate,
+}
+
+/// A cluster of its own in a temporary folder.
+pub struct Postgres {
+    folder: TempDir,
+    home: PathBuf,
+    pub port: u16,
+    child: Option<Child>,
+}
+
+/// postgres refuses to run as root.
+fn server_user() -> Option<(u32, u32)> {
+    let is_root = fs::metadata("/proc/self")
+        .is_ok_and(|this| std::os::unix::fs::MetadataExt::uid(&this) == 0);
+    if !is_root {
+        return None;
+    }
+    let passwd = fs::read_to_string("/etc/passwd").unwrap();
+    let user = |name: &str| {
+        let line = passwd
+            .lines()
+            .find(|line| line.split(':').next() == Some(name))?;
+        let mut ids = line.split(':').skip(2).map(|id| id.parse().unwrap());
+        Some((ids.next()?, ids.next()?))
+    };
+    Some(
+        user("postgres")
+            .or_else(|| user("nobody"))
+            .expect("a user for the server"),
+    )
+}
+
+impl Postgres {
+    pub fn start(version: Version, settings: &[(&str, &str)]) -> Self {
+        let home = super::servers().join(match version {
+            Version::V14 => "postgres-14",
+            Version::V18 => "postgres-18",
+        });
+        let folder = TempDir::with_prefix("outboxd-postgres-").unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        if let Some((uid, gid)) = server_user() {
+            chown(folder.path(), Some(uid), Some(gid)).unwrap();
+        }
+        let mut server = Self {
+            folder,
+            home,
+            port: free_port(),
+            child: None,
+        };
+        server.initialize(settings);
+        server.start_again();
+        server
+    }
+
+    fn initialize(&self, settings: &[(&str, &str)]) {
+        let output = self
+            .command("initdb")
+            .args([
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "-N",
+                "-D",
+            ])
+            .arg(self.data())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "initdb: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let mut configuration = format!(
+            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\n\
+             wal_level = logical\nfsync = off\nmax_wal_size = 4GB\nshared_buffers = 64MB\n\
+             timezone = 'UTC'\nlog_min_messages = warning\n",
+            self.port,
+            self.folder.path().display()
+        );
+        for (name, value) in settings {
+            configuration += &format!("{name} = '{value}'\n");
+        }
+        let file = self.data().join("postgresql.auto.conf");
+        fs::write(&file, configuration).unwrap();
+        if let Some((uid, gid)) = server_user() {
+            chown(&file, Some(uid), Some(gid)).unwrap();
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.home.join("bin").join(program));
+        command.current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env("LD_LIBRARY_PATH", self.home.join("lib"));
+        if let Some((uid, gid)) = server_user() {
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+
+    /// After a stop or a kill; the remains of a killed one are waited for.
+    pub fn start_again(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let log = File::options()
+                .create(true)
+                .append(true)
+                .open(self.log())
+                .unwrap();
+            let mut child = self
+                .command("postgres")
+                .arg("-D")
+                .arg(self.data())
+                .stdout(Stdio::null())
+                .stderr(log)
+                .spawn()
+                .unwrap();
+            let listens = wait_for_port(&mut child, self.port, Duration::from_secs(30));
+            self.child = Some(child);
+            match listens {
+                Ok(()) => return,
+                Err(_) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                Err(error) => panic!(
+                    "postgres {error}: {}",
+                    fs::read_to_string(self.log()).unwrap()
+                ),
+            }
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    pub fn stop(&mut self, shutdown: Shutdown) {
+        let mut child = self.child.take().expect("it runs");
+        signal(
+            child.id(),
+            match shutdown {
+                Shutdown::Fast => "INT",
+                Shutdown::Immediate => "QUIT",
+            },
+        );
+        end(&mut child, Duration::from_secs(60)).unwrap();
+    }
+
+    /// `kill -9` of the postmaster; its children notice by themselves.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        signal(child.id(), "KILL");
+        child.wait().unwrap();
+    }
+
+    pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    pub fn url_of(&self, user: &str) -> String {
+        format!("postgresql://{user}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    pub fn socket_folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A session; waits while the server is still starting.
+    pub async fn client(&self) -> Client {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            match tokio_postgres::connect(&self.url(), NoTls).await {
+                Ok((client, connection)) => {
+                    tokio::spawn(connection);
+                    return client;
+                }
+                Err(error) => {
+                    assert!(Instant::now() < deadline, "no session: {error}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            signal(child.id(), "QUIT");
+            drop(end(&mut child, Duration::from_secs(10)));
+        }
+        if std::thread::panicking() {
+            eprintln!(
+                "postgres said:\n{}",
+                fs::read_to_string(self.log()).unwrap_or_default()
+            );
+        }
+    }
+}

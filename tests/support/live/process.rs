@@ -1,0 +1,67 @@
+use std::io;
+use std::net::TcpListener;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Sends a signal by name to one process.
+pub fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill")
+        .arg(format!("-{name}"))
+        .arg(pid.to_string())
+        .status()
+        .unwrap();
+    assert!(status.success(), "kill -{name} {pid}");
+}
+
+/// A line such as `VmHWM` of `/proc/PID/status`, in KiB.
+pub fn memory_kib(pid: u32, line: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let found = status
+        .lines()
+        .find(|found| found.starts_with(line))
+        .unwrap();
+    found.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Waits for the end of a child, then kills it.
+pub(super) fn end(child: &mut Child, patience: Duration) -> io::Result<std::process::ExitStatus> {
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until something listens on a port of this machine, or the child is gone.
+pub(super) fn wait_for_port(
+    child: &mut Child,
+    port: u16,
+    patience: Duration,
+) -> Result<(), String> {
+    let deadline = Instant::now() + patience;
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(format!(
+                "ended with {status} before it listened on port {port}"
+            ));
+        }
+        if Instant::now() > deadline {
+            return Err(format!(
+                "nothing listened on port {port} within {patience:?}"
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::process::{end, free_port, memory_kib, signal};
+use super::{Kafka, Postgres, wait_until};
+
+/// The built binary.
+pub struct Relay {
+    child: Child,
+    http: u16,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Relay {
+    /// `outboxd run` with slot and publication `outbox`, and further settings over it.
+    pub fn start(postgres: &Postgres, kafka: &Kafka, settings: &[&str]) -> Self {
+        let mut args = vec!["run".to_owned()];
+        let base = [
+            format!("postgres.url={}", postgres.url()),
+            "slot.name=outbox".to_owned(),
+            "publication.name=outbox".to_owned(),
+            "outbox.headers=seq:header".to_owned(),
+            format!("kafka.bootstrap.servers={}", kafka.servers()),
+        ];
+        for setting in base
+            .into_iter()
+            .chain(settings.iter().map(|s| (*s).to_owned()))
+        {
+            args.extend(["--set".to_owned(), setting]);
+        }
+        Self::start_with(&args, &[])
+    }
+
+    /// Any command line; HTTP goes to a free port.
+    pub fn start_with(args: &[String], environment: &[(&str, &str)]) -> Self {
+        let http = free_port();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+            .args(args)
+            .env("OUTBOXD_HTTP_LISTEN", format!("127.0.0.1:{http}"))
+            .env("OUTBOXD_LOG_FORMAT", "json")
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let sink = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                sink.lock().unwrap().push(line);
+            }
+        });
+        Self { child, http, log }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn logged(&self, text: &str) -> bool {
+        self.log
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|line| line.contains(text))
+    }
+
+    /// Status code and body.
+    pub fn get(&self, path: &str) -> Option<(u16, String)> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.http)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n"
+        )
+        .ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        Some((
+            head.split_whitespace().nth(1)?.parse().ok()?,
+            body.to_owned(),
+        ))
+    }
+
+    pub fn status(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(&self.get("/status")?.1).ok()
+    }
+
+    /// A sample of `/metrics` by its full name with labels.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let (_, text) = self.get("/metrics")?;
+        let line = text
+            .lines()
+            .find(|line| line.strip_prefix(name).is_some_and(|r| r.starts_with(' ')))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    pub async fn wait_for_state(&self, state: &str) {
+        let what = format!("state {state}; the log: {:#?}", self.log());
+        wait_until(Duration::from_secs(60), &what, async || {
+            self.status().is_some_and(|status| status["state"] == state)
+        })
+        .await;
+    }
+
+    pub fn signal(&self, name: &str) {
+        signal(self.pid(), name);
+    }
+
+    /// SIGTERM, and the exit status.
+    pub fn stop(mut self) -> ExitStatus {
+        signal(self.pid(), "TERM");
+        end(&mut self.child, Duration::from_secs(60)).unwrap()
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// The exit status of a relay that ends by itself.
+    pub fn wait(mut self) -> (ExitStatus, Vec<String>) {
+        let status = end(&mut self.child, Duration::from_secs(120)).unwrap();
+        (status, self.log())
+    }
+
+    pub fn resident_kib(&self) -> u64 {
+        memory_kib(self.pid(), "VmRSS")
+    }
+
+    pub fn peak_kib(&self) -> u64 {
+        memory_kib(self.pid(), "VmHWM")
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
+        if std::thread::panicking() {
+            eprintln!("the relay said:");
+            for line in self.log() {
+                eprintln!("{line}");
+            }
+        }
+    }
+}
