@@ -7,14 +7,16 @@ use std::time::Duration;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::kafka;
-use crate::postgres::{self, SourceError};
+use crate::postgres::preflight::{Check, CheckOutcome, ColumnPurpose, Preflight, WantedColumn};
+use crate::postgres::{self, PostgresError};
+use crate::router;
 
 const KAFKA_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Lines for standard output and the worst of what was found.
 struct Report {
     out: Box<dyn Write + Send>,
-    failed: bool,
+    worst: CheckOutcome,
 }
 
 impl Report {
@@ -23,19 +25,16 @@ impl Report {
         drop(writeln!(self.out, "{text}"));
     }
 
-    fn ok(&mut self, name: &str, found: &str) {
-        self.line(&format!("ok       {name}: {found}"));
-    }
-
-    fn warning(&mut self, name: &str, found: &str, hint: &str) {
-        self.line(&format!("warning  {name}: {found}\n         HINT:  {hint}"));
-    }
-
-    fn error(&mut self, name: &str, found: &str, hint: Option<&str>) {
-        self.failed = true;
-        self.line(&format!("error    {name}: {found}"));
-        if let Some(hint) = hint {
-            self.line(&format!("         HINT:  {hint}"));
+    fn add(&mut self, outcome: CheckOutcome, name: &str, found: &str, remedy: Option<&str>) {
+        self.worst = self.worst.max(outcome);
+        let word = match outcome {
+            CheckOutcome::Ok => "ok",
+            CheckOutcome::Warning => "warning",
+            CheckOutcome::Error => "error",
+        };
+        self.line(&format!("{word:<8} {name}: {found}"));
+        if let Some(remedy) = remedy {
+            self.line(&format!("         HINT:  {remedy}"));
         }
     }
 }
@@ -43,7 +42,7 @@ impl Report {
 pub async fn run(config: Config) -> u8 {
     let mut report = Report {
         out: Box::new(std::io::stdout()),
-        failed: false,
+        worst: CheckOutcome::Ok,
     };
     for (key, value, origin) in config.settings.shown() {
         report.line(&format!("{key} = {value}  ({origin})"));
@@ -53,16 +52,29 @@ pub async fn run(config: Config) -> u8 {
     }
     report.line("");
     check_kafka(&config, &mut report).await;
-    if let Err(error) = check_postgres(&config, &mut report).await {
-        let (message, hint) = match error {
-            SourceError::Postgres(error) => (error.to_string(), error.hint()),
-            SourceError::Problem(problem) | SourceError::Lost(problem) => {
-                (problem.message, problem.hint)
+    match check_postgres(&config).await {
+        Ok(checks) => {
+            for Check {
+                name,
+                outcome,
+                found,
+                remedy,
+            } in checks
+            {
+                report.add(outcome, name, &found, remedy.as_deref());
             }
-        };
-        report.error("PostgreSQL", &message, hint.as_deref());
+        }
+        Err(error) => {
+            let found = error.to_string();
+            report.add(
+                CheckOutcome::Error,
+                "PostgreSQL",
+                &found,
+                error.hint().as_deref(),
+            );
+        }
     }
-    if report.failed {
+    if report.worst == CheckOutcome::Error {
         exit::FAILED
     } else {
         exit::DRAINED
@@ -73,137 +85,74 @@ async fn check_kafka(config: &Config, report: &mut Report) {
     let options = config.kafka.clone();
     let asked = tokio::task::spawn_blocking(move || kafka::reach(&options, KAFKA_PATIENCE)).await;
     match asked {
-        Ok(Ok(brokers)) => report.ok("Kafka", &format!("{brokers} broker(s) answer")),
-        Ok(Err(error)) => report.error(
+        Ok(Ok(brokers)) => {
+            let found = format!("{brokers} broker(s) answer");
+            report.add(CheckOutcome::Ok, "Kafka", &found, None);
+        }
+        Ok(Err(error)) => report.add(
+            CheckOutcome::Error,
             "Kafka",
             &postgres::chain(&error),
             Some("Check kafka.bootstrap.servers and the security settings."),
         ),
-        Err(error) => report.error("Kafka", &error.to_string(), None),
+        Err(error) => report.add(CheckOutcome::Error, "Kafka", &error.to_string(), None),
     }
 }
 
-async fn check_postgres(config: &Config, report: &mut Report) -> Result<(), SourceError> {
+async fn check_postgres(config: &Config) -> Result<Vec<Check>, PostgresError> {
     let client = postgres::connect(&config.postgres).await?;
-    let setting = async |name: &'static str| -> Result<String, SourceError> {
-        let row = client
-            .query_one("SELECT current_setting($1)", &[&name])
-            .await?;
-        Ok(row.get(0))
+    let columns = wanted_columns(&config.router);
+    let preflight = Preflight {
+        slot: &config.slot,
+        publication: &config.publication,
+        tables: &config.tables,
+        snapshot: &config.snapshot,
+        columns: &columns,
     };
-    report.ok("server version", &setting("server_version").await?);
-    match setting("wal_level").await?.as_str() {
-        "logical" => report.ok("wal_level", "logical"),
-        found => report.error(
-            "wal_level",
-            &format!("{found}, expected logical"),
-            Some("ALTER SYSTEM SET wal_level = 'logical'; then restart the server."),
-        ),
-    }
-    match setting("max_slot_wal_keep_size").await?.as_str() {
-        "-1" => report.warning(
-            "max_slot_wal_keep_size",
-            "no limit: while the relay is down the slot keeps WAL until the disk is full",
-            "ALTER SYSTEM SET max_slot_wal_keep_size = '20GB'; a slot that needs more is lost, so size it for the outage you want to survive.",
-        ),
-        found => report.ok("max_slot_wal_keep_size", found),
-    }
-    check_role(&client, report).await?;
-    let tables = postgres::find_tables(&client, &config.tables).await?;
-    for table in &tables {
-        report.ok("table", &table.relation.qualified_name());
-        check_columns(config, table, report);
-    }
-    check_publication(&client, config, report).await?;
-    let name = config.slot.name.as_str();
-    match postgres::find_slot(&client, name).await? {
-        None => match postgres::may_create(&config.slot) {
-            Ok(()) => report.ok(
-                "slot",
-                &format!("\"{name}\" does not exist and would be created"),
-            ),
-            Err(error) => return Err(error),
-        },
-        Some(slot) => {
-            let lsn = slot.check(name, &config.postgres.database)?;
-            let retained_bytes = slot.retained_bytes.unwrap_or(0);
-            report.ok(
-                "slot",
-                &format!("\"{name}\" stands at {lsn} and holds {retained_bytes} bytes of WAL"),
-            );
-            if let Some(pid) = slot.active_pid {
-                report.warning(
-                    "slot",
-                    &format!("\"{name}\" is in use by process {pid}"),
-                    "A relay started now waits until it is free.",
-                );
-            }
-        }
-    }
-    Ok(())
+    preflight.run(&client).await
 }
 
-async fn check_role(
-    client: &tokio_postgres::Client,
-    report: &mut Report,
-) -> Result<(), SourceError> {
-    let row = client
-        .query_one(
-            "SELECT current_user::text, rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user",
-            &[],
-        )
-        .await?;
-    let (role, may): (String, bool) = (row.get(0), row.get(1));
-    if may {
-        report.ok("role", &format!("\"{role}\" may replicate"));
-    } else {
-        let sql = format!(
-            "ALTER ROLE {} REPLICATION;",
-            crate::wire::quote_identifier(&role)
-        );
-        report.error("role", &format!("\"{role}\" may not replicate"), Some(&sql));
-    }
-    Ok(())
-}
-
-fn check_columns(config: &Config, table: &postgres::Table, report: &mut Report) {
-    match crate::router::check_columns(&table.relation, &config.router) {
-        Ok(()) => report.ok("columns", "every configured column exists"),
-        Err(error) => report.error("columns", &error.to_string(), Some(&error.hint())),
-    }
-}
-
-async fn check_publication(
-    client: &tokio_postgres::Client,
-    config: &Config,
-    report: &mut Report,
-) -> Result<(), SourceError> {
-    let name = config.publication.name.as_str();
-    let row = client
-        .query_opt(
-            "SELECT pubinsert, pubdelete FROM pg_publication WHERE pubname = $1",
-            &[&name],
-        )
-        .await?;
-    match row {
-        None => report.ok("publication", &format!("\"{name}\" does not exist and would be created")),
-        Some(row) if !row.get::<_, bool>(0) => report.error(
-            "publication",
-            &format!("\"{name}\" does not publish inserts"),
-            Some(&format!(
-                "ALTER PUBLICATION {} SET (publish = 'insert, update');",
-                crate::wire::quote_identifier(name)
-            )),
+fn wanted_columns(options: &router::Options) -> Vec<WantedColumn> {
+    let wanted = |name: &str, option, purpose, required| WantedColumn {
+        name: name.to_owned(),
+        option,
+        purpose,
+        required,
+    };
+    let mut columns = vec![
+        wanted(
+            &options.id_field,
+            "table.field.event.id",
+            ColumnPurpose::Id,
+            true,
         ),
-        Some(row) if row.get::<_, bool>(1) => report.warning(
-            "publication",
-            &format!("\"{name}\" publishes deletes, which the relay drops"),
-            &format!(
-                "ALTER PUBLICATION {} SET (publish = 'insert, update'); the server then has half the work for rows that are inserted and deleted.",
-                crate::wire::quote_identifier(name)
-            ),
+        wanted(
+            &options.key_field,
+            "table.field.event.key",
+            ColumnPurpose::Key,
+            true,
         ),
-        Some(_) => report.ok("publication", &format!("\"{name}\" publishes inserts")),
+        wanted(
+            &options.payload_field,
+            "table.field.event.payload",
+            ColumnPurpose::Payload,
+            true,
+        ),
+        wanted(
+            &options.route_field,
+            "route.by.field",
+            ColumnPurpose::Route,
+            true,
+        ),
+    ];
+    if let Some(timestamp) = &options.timestamp_field {
+        let option = "table.field.event.timestamp";
+        columns.push(wanted(timestamp, option, ColumnPurpose::Timestamp, true));
     }
-    Ok(())
+    let required = options.missing == router::MissingField::Error;
+    columns.extend(options.headers.iter().map(|placement| {
+        let option = "table.fields.additional.placement";
+        wanted(&placement.field, option, ColumnPurpose::Other, required)
+    }));
+    columns
 }

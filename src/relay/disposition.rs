@@ -28,7 +28,7 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         RelayError::Undeliverable(_) => Disposition::Exit,
         // A missing table, publication or grant is mended on the server, not here.
         RelayError::Source(_) => Disposition::Retry,
-        RelayError::Lost { .. } => Disposition::Hold,
+        RelayError::Lost(_) => Disposition::Hold,
         RelayError::ProducerGone => Disposition::Exit,
     }
 }

@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fmt;
 
 use crate::kafka::{DeliveryError, PublishError};
-use crate::lsn::Lsn;
 use crate::observe::Problem;
 use crate::pipeline::PipelineError;
 use crate::postgres::{PostgresError, chain};
@@ -18,11 +17,8 @@ pub enum RelayError {
     Undeliverable(DeliveryError),
     /// The slot or the publication is not what the configuration needs.
     Source(Problem),
-    /// The slot is gone or invalidated: rows after `confirmed` can no longer be streamed.
-    Lost {
-        problem: Problem,
-        confirmed: Lsn,
-    },
+    /// The slot is invalidated: the problem's detail says which positions cannot be streamed.
+    Lost(Problem),
     /// The producer's thread ended by itself.
     ProducerGone,
 }
@@ -46,7 +42,7 @@ impl RelayError {
             }
             Self::Publish(error) => problem(error.to_string(), error.source().map(chain), None),
             Self::Undeliverable(error) => problem(error.to_string(), None, Some(error.hint())),
-            Self::Source(problem) | Self::Lost { problem, .. } => problem.clone(),
+            Self::Source(problem) | Self::Lost(problem) => problem.clone(),
             Self::ProducerGone => {
                 problem("the Kafka producer ended unexpectedly".into(), None, None)
             }

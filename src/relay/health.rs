@@ -8,7 +8,8 @@ use tokio_postgres::Client;
 use super::View;
 use crate::config::Config;
 use crate::observe::SlotFacts;
-use crate::postgres::{self, PostgresError, Slot};
+use crate::postgres::slot::{SlotDescription, SlotHealth, WalStatus};
+use crate::postgres::{self, PostgresError};
 
 /// Runs until it is aborted. A failure is met by the relay's own session too, which narrates it.
 pub(super) async fn watch(config: Config, view: View) {
@@ -34,29 +35,25 @@ async fn sample(
     };
     let looked = tokio::time::timeout(
         config.postgres.connect_timeout,
-        postgres::find_slot(&connected, config.slot.name.as_str()),
+        SlotHealth::sample(&connected, &config.slot.name),
     );
-    let slot = looked.await.map_err(|_| PostgresError::Silent {
+    let health = looked.await.map_err(|_| PostgresError::Silent {
         after: config.postgres.connect_timeout,
     })??;
     *client = Some(connected);
-    if let Some(slot) = slot {
-        show(config, view, slot);
+    if let Some(slot) = health.slot {
+        show(config, view, &slot);
     }
     Ok(())
 }
 
-fn show(config: &Config, view: &View, slot: Slot) {
+fn show(config: &Config, view: &View, slot: &SlotDescription) {
     let metrics = &view.metrics;
-    metrics
-        .slot_active
-        .set(i64::from(slot.active_pid.is_some()));
-    metrics
-        .slot_retained_bytes
-        .set(slot.retained_bytes.unwrap_or(0));
-    metrics
-        .slot_confirmed_lag_bytes
-        .set(slot.lag_bytes.unwrap_or(0));
+    let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let (retained, lag) = (gauge(slot.retained_bytes()), gauge(slot.lag_bytes()));
+    metrics.slot_active.set(i64::from(slot.holder.is_some()));
+    metrics.slot_retained_bytes.set(retained);
+    metrics.slot_confirmed_lag_bytes.set(lag);
     let name = config.slot.name.as_str();
     match slot.safe_wal_bytes {
         Some(bytes) => metrics
@@ -66,7 +63,8 @@ fn show(config: &Config, view: &View, slot: Slot) {
         // Absent where there is no limit: removing what is not there is fine.
         None => drop(metrics.slot_safe_wal_bytes.remove_label_values(&[name])),
     }
-    metrics.set_wal_status(slot.wal_status.as_deref());
+    let wal_status = slot.wal_status.map(WalStatus::as_str);
+    metrics.set_wal_status(wal_status);
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
@@ -74,10 +72,10 @@ fn show(config: &Config, view: &View, slot: Slot) {
         .slot_sampled_timestamp_seconds
         .set(now.as_secs_f64());
     view.status.set_slot_facts(SlotFacts {
-        active: slot.active_pid.is_some(),
-        wal_status: slot.wal_status,
-        retained_bytes: slot.retained_bytes,
-        confirmed_lag_bytes: slot.lag_bytes,
+        active: slot.holder.is_some(),
+        wal_status: wal_status.map(str::to_owned),
+        retained_bytes: Some(retained),
+        confirmed_lag_bytes: Some(lag),
         safe_wal_bytes: slot.safe_wal_bytes,
     });
 }

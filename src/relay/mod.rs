@@ -26,7 +26,7 @@ use crate::router::EventRouter;
 use crate::timestamp::Timestamp;
 use backoff::Backoff;
 use disposition::{Disposition, disposition};
-use opening::{Opened, Plan};
+use opening::{AfterSnapshot, Opened, Plan};
 use outbound::Outbound;
 
 pub use error::RelayError;
@@ -160,15 +160,19 @@ impl Relay {
         // could overtake their own first copies.
         self.drain_window().await?;
         self.opened();
-        let (session, confirmed) = match plan {
-            Plan::Stream { confirmed } => (session, confirmed),
-            Plan::Snapshot(snapshot) => self.publish_snapshot(session, snapshot).await?,
-        };
-        if self.config.snapshot.mode == crate::postgres::snapshot::SnapshotMode::InitialOnly {
-            tracing::info!("snapshot.mode is initial_only: done");
-            return Ok(Ended::Drained);
+        match plan {
+            Plan::Stream { confirmed } => self.stream(session, &tables, confirmed).await,
+            Plan::Snapshot { snapshot, then } => {
+                let (session, from) = self.publish_snapshot(session, snapshot).await?;
+                match then {
+                    AfterSnapshot::NewSlot => self.stream(session, &tables, from).await,
+                    AfterSnapshot::ExistingSlot { confirmed } => {
+                        self.stream(session, &tables, confirmed).await
+                    }
+                    AfterSnapshot::Nothing => Ok(Ended::Drained),
+                }
+            }
         }
-        self.stream(session, &tables, confirmed).await
     }
 
     fn opened(&mut self) {
@@ -233,7 +237,7 @@ impl Relay {
         self.view.report(&problem, 0);
         self.view.status.set_problem(Some(problem));
         self.view.set_state(match error {
-            RelayError::Lost { .. } => State::Lost,
+            RelayError::Lost(_) => State::Lost,
             _ => State::Blocked,
         });
         if self.config.relay.on_blocked == OnBlocked::Exit {

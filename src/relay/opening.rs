@@ -7,24 +7,38 @@ use super::{RelayError, View};
 use crate::config::Config;
 use crate::lsn::Lsn;
 use crate::observe::{Problem, State};
-use crate::postgres::snapshot::SnapshotMode;
-use crate::postgres::{
-    self, PostgresError, ReplicationSession, Snapshot, SourceError, SourceProblem, Table,
-};
-use crate::wire::alter_slot_failover;
+use crate::postgres::publication::{Publication, PublicationChange};
+use crate::postgres::slot::{self, SlotDescription, SlotVerdict};
+use crate::postgres::snapshot::{Snapshot, StartPlan};
+use crate::postgres::table::OutboxTable;
+use crate::postgres::{self, ObjectError, ReplicationSession};
 
 /// A session that holds the lead, and what is to be done with it.
 pub(super) struct Opened {
     pub(super) session: ReplicationSession,
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Vec<OutboxTable>,
     pub(super) plan: Plan,
 }
 
 pub(super) enum Plan {
     /// Stream from the slot, which stands at this position.
     Stream { confirmed: Lsn },
-    /// Publish the retained rows first.
-    Snapshot(Snapshot),
+    /// Publish the retained rows first; then stream from the slot, where there is to be one.
+    Snapshot {
+        snapshot: Snapshot,
+        then: AfterSnapshot,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterSnapshot {
+    /// The slot that the snapshot makes permanent.
+    NewSlot,
+    /// A slot that was there before, at its own position.
+    ExistingSlot {
+        confirmed: Lsn,
+    },
+    Nothing,
 }
 
 pub(super) async fn open(config: &Config, view: &View) -> Result<Opened, RelayError> {
@@ -32,40 +46,95 @@ pub(super) async fn open(config: &Config, view: &View) -> Result<Opened, RelayEr
     session.prepare(config.postgres.wal_sender_timeout).await?;
     take_lead(&mut session, config, view).await?;
     let client = postgres::connect(&config.postgres).await?;
-    let tables = postgres::find_tables(&client, &config.tables).await?;
-    let name = config.slot.name.as_str();
-    let slot = postgres::find_slot(&client, name).await?;
-    // An existing slot reads with the publication that it was made after: the publication comes
-    // first in any case.
-    postgres::ensure_publication(&client, &config.publication, &tables).await?;
-    let plan = match slot {
-        Some(slot) => {
-            let confirmed = slot.check(name, &config.postgres.database)?;
-            tracing::info!(slot = name, lsn = %confirmed, retained_bytes = slot.retained_bytes, "slot found");
-            Plan::Stream { confirmed }
-        }
-        None if config.snapshot.mode == SnapshotMode::NoData => {
-            let confirmed = postgres::create_slot(&client, &config.slot).await?;
-            tracing::info!(slot = name, lsn = %confirmed, "slot created without a snapshot");
-            set_failover(&mut session, config).await?;
-            Plan::Stream { confirmed }
-        }
-        None => {
-            let snapshot =
-                Snapshot::begin(&mut session, client, &config.slot, tables.clone()).await?;
-            let rows = snapshot.count_rows().await?;
-            tracing::info!(
-                slot = name, rows, lsn = %snapshot.consistent_point(),
-                "new slot: publishing the rows that are in the table"
-            );
-            Plan::Snapshot(snapshot)
-        }
-    };
+    let tables = OutboxTable::resolve(&client, &config.tables).await?;
+    // The publication comes before the slot: a slot cannot read through one that is younger.
+    let (_, change) = Publication::ensure(&client, &config.publication, &tables).await?;
+    if change != PublicationChange::Unchanged {
+        tracing::info!(publication = %config.publication.name, ?change, "publication made");
+    }
+    let plan = plan(config, &mut session, client, &tables).await?;
     Ok(Opened {
         session,
         tables,
         plan,
     })
+}
+
+async fn plan(
+    config: &Config,
+    session: &mut ReplicationSession,
+    client: tokio_postgres::Client,
+    tables: &[OutboxTable],
+) -> Result<Plan, RelayError> {
+    let options = &config.slot;
+    let found = SlotDescription::read(&client, &options.name).await?;
+    let mut verdict = found.as_ref().map_or(SlotVerdict::Missing, |slot| {
+        slot.verdict(&config.postgres.database, None)
+    });
+    // We hold the lead, so whoever still holds the slot is on its way out: the start will tell.
+    if let SlotVerdict::Active(_) = verdict {
+        verdict = SlotVerdict::Usable;
+    }
+    let confirmed = found
+        .as_ref()
+        .and_then(|slot| slot.confirmed_flush_lsn)
+        .unwrap_or_default();
+    match StartPlan::decide(config.snapshot.mode, options.create, &verdict) {
+        StartPlan::Stream => {
+            let retained_bytes = found.as_ref().map(SlotDescription::retained_bytes);
+            tracing::info!(slot = %options.name, lsn = %confirmed, retained_bytes, "slot found");
+            if options.failover && found.is_some_and(|slot| slot.failover != Some(true)) {
+                slot::set_failover(session, options).await?;
+            }
+            Ok(Plan::Stream { confirmed })
+        }
+        StartPlan::CreateSlot => {
+            let confirmed = slot::create(&client, options).await?;
+            tracing::info!(slot = %options.name, lsn = %confirmed, "slot created without a snapshot");
+            Ok(Plan::Stream { confirmed })
+        }
+        StartPlan::ReplaceLostSlot => {
+            tracing::warn!(slot = %options.name, "the invalidated slot is replaced, as snapshot.mode asks");
+            slot::drop(&client, &options.name).await?;
+            snapshot_new_slot(config, session, client, tables).await
+        }
+        StartPlan::SnapshotNewSlot => snapshot_new_slot(config, session, client, tables).await,
+        StartPlan::SnapshotBeside => {
+            let snapshot = Snapshot::begin_beside(client, &config.snapshot, tables).await?;
+            Ok(announce(
+                config,
+                snapshot,
+                AfterSnapshot::ExistingSlot { confirmed },
+            ))
+        }
+        StartPlan::SnapshotOnly => {
+            let snapshot = Snapshot::begin_beside(client, &config.snapshot, tables).await?;
+            Ok(announce(config, snapshot, AfterSnapshot::Nothing))
+        }
+        StartPlan::Refuse => Err(ObjectError::SlotUnusable {
+            name: options.name.to_string(),
+            verdict,
+        }
+        .into()),
+    }
+}
+
+async fn snapshot_new_slot(
+    config: &Config,
+    session: &mut ReplicationSession,
+    client: tokio_postgres::Client,
+    tables: &[OutboxTable],
+) -> Result<Plan, RelayError> {
+    let begun = Snapshot::begin(session, client, &config.snapshot, &config.slot, tables);
+    Ok(announce(config, begun.await?, AfterSnapshot::NewSlot))
+}
+
+fn announce(config: &Config, snapshot: Snapshot, then: AfterSnapshot) -> Plan {
+    tracing::info!(
+        slot = %config.slot.name, rows = snapshot.rows(), lsn = %snapshot.consistent_point(),
+        "snapshot: publishing the rows that are in the table"
+    );
+    Plan::Snapshot { snapshot, then }
 }
 
 /// Lock and stream end together, because both belong to this connection: no instance can hold one
@@ -111,37 +180,20 @@ impl Drop for CancelOnDrop {
     }
 }
 
-pub(super) async fn set_failover(
-    session: &mut ReplicationSession,
-    config: &Config,
-) -> Result<(), PostgresError> {
-    if config.slot.failover {
-        session
-            .query(&alter_slot_failover(config.slot.name.as_str()))
-            .await?;
-    }
-    Ok(())
-}
-
-impl From<SourceError> for RelayError {
-    fn from(error: SourceError) -> Self {
+impl From<ObjectError> for RelayError {
+    fn from(error: ObjectError) -> Self {
+        let problem = Problem {
+            message: error.to_string(),
+            detail: error.detail(),
+            hint: error.hint(),
+        };
         match error {
-            SourceError::Postgres(error) => Self::Postgres(error),
-            SourceError::Problem(problem) => Self::Source(problem.into()),
-            SourceError::Lost(problem) => Self::Lost {
-                problem: problem.into(),
-                confirmed: Lsn::ZERO,
-            },
-        }
-    }
-}
-
-impl From<SourceProblem> for Problem {
-    fn from(problem: SourceProblem) -> Self {
-        Self {
-            message: problem.message,
-            detail: problem.detail,
-            hint: problem.hint,
+            ObjectError::Session(error) => Self::Postgres(error),
+            ObjectError::SlotUnusable {
+                verdict: SlotVerdict::Lost { .. },
+                ..
+            } => Self::Lost(problem),
+            _ => Self::Source(problem),
         }
     }
 }

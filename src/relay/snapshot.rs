@@ -1,62 +1,50 @@
 //! Publishing the retained rows, under the window like everything else.
 
-use std::sync::Arc;
-use std::time::SystemTime;
-
-use super::{Interrupted, Relay, RelayError, opening, shutdown};
+use super::{Interrupted, Relay, RelayError, shutdown};
 use crate::lsn::Lsn;
 use crate::observe::State;
-use crate::postgres::{ReplicationSession, Snapshot};
-use crate::timestamp::Timestamp;
+use crate::postgres::ReplicationSession;
+use crate::postgres::snapshot::Snapshot;
+
+/// Rows that are held at once beside the window.
+const FETCH_BYTES: usize = 1 << 20;
+const SHOW_EVERY: u64 = 100_000;
 
 impl Relay {
-    /// Publishes every row, waits until Kafka has all of them, then makes the permanent slot.
+    /// Publishes every row, waits until Kafka has all of them, then makes the slot permanent.
+    /// Returns where the stream begins.
     pub(super) async fn publish_snapshot(
         &mut self,
         mut session: ReplicationSession,
-        snapshot: Snapshot,
+        mut snapshot: Snapshot,
     ) -> Result<(ReplicationSession, Lsn), Interrupted> {
         self.view.set_state(State::Snapshotting);
-        let consistent_point = snapshot.consistent_point();
-        let taken_at = Timestamp::from(SystemTime::now());
-        let mut published: u64 = 0;
-        for table in snapshot.tables() {
-            let mut rows = snapshot.rows(table).await.map_err(RelayError::from)?;
-            let relation = Arc::clone(&table.relation);
-            loop {
+        let (consistent_point, taken_at) = (snapshot.consistent_point(), snapshot.taken_at());
+        let mut shown = 0;
+        while let Some(rows) = self.drive(snapshot.next_rows(FETCH_BYTES)).await?? {
+            for row in rows {
                 self.wait_for_room().await?;
-                let pipeline = &mut self.outbound.pipeline;
-                let taken = rows.next(|row| {
-                    pipeline.handle_snapshot_row(&relation, row, consistent_point, taken_at)
-                });
-                // Rows come from the server's snapshot at its pace; deliveries are looked at
-                // whenever the window fills.
-                match taken.await.map_err(RelayError::from)? {
-                    None => break,
-                    Some(routed) => routed.map_err(RelayError::Pipeline)?,
-                }
+                let (relation, tuple) = (&row.relation, row.tuple());
+                self.outbound
+                    .pipeline
+                    .handle_snapshot_row(relation, &tuple, consistent_point, taken_at)
+                    .map_err(RelayError::Pipeline)?;
                 self.outbound.send();
-                published += 1;
-                if published.is_multiple_of(SHOW_EVERY) {
-                    self.show();
-                    tracing::info!(rows = published, "snapshot goes on");
-                }
+            }
+            if snapshot.rows_read() >= shown + SHOW_EVERY {
+                shown = snapshot.rows_read();
+                self.show();
+                tracing::info!(rows = shown, of = snapshot.rows(), "snapshot goes on");
             }
         }
         self.drain_window().await?;
-        let finish = snapshot.finish(&mut session, &self.config.slot);
-        let confirmed = finish.await.map_err(RelayError::from)?;
-        opening::set_failover(&mut session, &self.config)
-            .await
-            .map_err(RelayError::from)?;
-        tracing::info!(rows = published, lsn = %confirmed, "snapshot complete: slot created");
+        let rows = snapshot.rows_read();
+        let confirmed = snapshot.finish(&mut session, &self.config.slot).await?;
+        tracing::info!(rows, lsn = %confirmed, "snapshot complete");
         Ok((session, confirmed))
     }
 
     async fn wait_for_room(&mut self) -> Result<(), Interrupted> {
-        if *self.stop.borrow() {
-            return Err(Interrupted::Stop);
-        }
         while !self.outbound.can_accept() {
             tokio::select! {
                 biased;
@@ -67,5 +55,3 @@ impl Relay {
         Ok(())
     }
 }
-
-const SHOW_EVERY: u64 = 100_000;

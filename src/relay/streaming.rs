@@ -9,9 +9,8 @@ use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
 use crate::lsn::Lsn;
 use crate::observe::State;
 use crate::pipeline::PipelineError;
-use crate::postgres::{
-    PostgresError, ReplicationSession, ReplicationStream, Table, current_position,
-};
+use crate::postgres::table::OutboxTable;
+use crate::postgres::{self, PostgresError, ReplicationSession, ReplicationStream};
 use crate::router::DropReason;
 use crate::timestamp::Timestamp;
 use crate::wire::{CopyMessage, StartReplication, StatusUpdate};
@@ -59,16 +58,12 @@ impl Relay {
     pub(super) async fn stream(
         &mut self,
         session: ReplicationSession,
-        tables: &[Table],
+        tables: &[OutboxTable],
         confirmed: Lsn,
     ) -> Result<Ended, Interrupted> {
         let target = match self.until {
             Until::Stopped => None,
-            Until::Current => Some(
-                current_position(&self.config.postgres)
-                    .await
-                    .map_err(RelayError::from)?,
-            ),
+            Until::Current => Some(self.server_position().await.map_err(RelayError::from)?),
         };
         self.outbound.pipeline.start_stream(confirmed);
         let start_lsn = self.outbound.pipeline.confirmed();
@@ -78,10 +73,7 @@ impl Relay {
             start_lsn,
         };
         let stream = session.start(&start).await.map_err(RelayError::from)?;
-        let names: Vec<_> = tables
-            .iter()
-            .map(|table| table.relation.qualified_name())
-            .collect();
+        let names: Vec<_> = tables.iter().map(|table| table.qualified_name()).collect();
         tracing::info!(lsn = %start_lsn, tables = names.join(", "), "streaming");
         if !self.outbound.is_troubled() {
             self.view.set_state(State::Streaming);
@@ -104,6 +96,11 @@ impl Relay {
             paused_at: None,
         };
         self.run_loop(state).await
+    }
+
+    async fn server_position(&self) -> Result<Lsn, PostgresError> {
+        let client = postgres::connect(&self.config.postgres).await?;
+        postgres::current_position(&client).await
     }
 
     /// One turn takes the first of these that is due: the request to stop; the status update,

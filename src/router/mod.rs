@@ -186,11 +186,6 @@ impl EventRouter {
     }
 }
 
-/// Whether the table has every column that the options name.
-pub fn check_columns(relation: &Relation, options: &Options) -> Result<(), RouteError> {
-    Plan::new(relation, options).map(drop)
-}
-
 fn datum<'a>(row: &Tuple<'a>, index: usize) -> Datum<'a> {
     row.datums.get(index).copied().unwrap_or(Datum::Null)
 }
