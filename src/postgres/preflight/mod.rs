@@ -92,35 +92,23 @@ impl Preflight<'_> {
                 Vec::new()
             }
         };
+        let mut owned = true;
         for table in &tables {
             let facts = TableFacts::read(client, table).await?;
+            owned &= facts.owned;
             checks.extend(objects::table(table, &facts, self.columns, plan));
         }
-        let publication = Publication::read(client, &self.publication.name).await?;
-        checks.extend(
-            self.publication_checks(client, publication, &tables, &facts)
-                .await?,
-        );
+        match Publication::read(client, &self.publication.name).await? {
+            Some(found) => checks.extend(objects::publication(&found, self.publication, &tables)),
+            None => checks.push(objects::missing_publication(
+                self.publication,
+                &tables,
+                &facts,
+                owned,
+            )),
+        }
         checks.extend(self.slot_checks(slot.as_ref(), &verdict, plan, &facts, &tables));
         Ok(checks)
-    }
-
-    async fn publication_checks(
-        &self,
-        client: &Client,
-        publication: Option<Publication>,
-        tables: &[OutboxTable],
-        facts: &ServerFacts,
-    ) -> Result<Vec<Check>, PostgresError> {
-        if let Some(publication) = publication {
-            return Ok(objects::publication(&publication, self.publication, tables));
-        }
-        let mut owns_all = true;
-        for table in tables {
-            owns_all &= TableFacts::read(client, table).await?.owned;
-        }
-        let check = objects::missing_publication(self.publication, tables, facts, owns_all);
-        Ok(vec![check])
     }
 
     fn slot_checks(

@@ -71,11 +71,11 @@ impl Publication {
             return Ok(None);
         };
         let version: i32 = row.try_get("server_version")?;
-        let published = client.query(PUBLISHED, &[&name.as_str()]).await?;
+        let all_tables = row.try_get("puballtables")?;
         Ok(Some(Self {
             name: name.clone(),
             owner: row.try_get("owner")?,
-            all_tables: row.try_get("puballtables")?,
+            all_tables,
             inserts: row.try_get("pubinsert")?,
             updates: row.try_get("pubupdate")?,
             deletes: row.try_get("pubdelete")?,
@@ -86,12 +86,9 @@ impl Publication {
                 true => read_schemas(client, name).await?,
                 false => Vec::new(),
             },
-            published: match row.try_get("puballtables")? {
+            published: match all_tables {
                 true => Vec::new(),
-                false => published
-                    .iter()
-                    .map(PublishedTable::from_row)
-                    .collect::<Result<_, _>>()?,
+                false => PublishedTable::read(client, name).await?,
             },
         }))
     }
@@ -235,6 +232,11 @@ async fn read_schemas(
 }
 
 impl PublishedTable {
+    async fn read(client: &Client, name: &PublicationName) -> Result<Vec<Self>, PostgresError> {
+        let rows = client.query(PUBLISHED, &[&name.as_str()]).await?;
+        rows.iter().map(Self::from_row).collect()
+    }
+
     fn from_row(row: &Row) -> Result<Self, PostgresError> {
         Ok(Self {
             oid: row.try_get("oid")?,
