@@ -74,7 +74,7 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
         config.publication.name.as_str(),
         SystemTime::now(),
     );
-    let view = View { metrics, status };
+    let view = View::new(metrics, status);
     if let Some(listen) = config.http.listen {
         let address = serve(listen, view.metrics.clone(), view.status.clone())
             .await

@@ -29,8 +29,6 @@ pub struct Pipeline {
     confirmed_commits: Vec<ConfirmedCommit>,
     /// The furthest position that was read.
     received: Lsn,
-    /// A table was described; the shell may want to look it up.
-    described: Vec<Arc<Relation>>,
     counters: Counters,
 }
 
@@ -89,7 +87,6 @@ impl Pipeline {
             outgoing: Vec::new(),
             confirmed_commits: Vec::new(),
             received: Lsn::ZERO,
-            described: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -121,7 +118,7 @@ impl Pipeline {
             Message::Begin(begin) => self.begin(lsn, begin),
             Message::Commit(commit) => self.commit(lsn, commit),
             Message::Relation(relation) => {
-                self.describe(relation);
+                self.relations.insert(relation);
                 Ok(())
             }
             Message::Insert(insert) => {
@@ -193,11 +190,6 @@ impl Pipeline {
         std::mem::take(&mut self.confirmed_commits)
     }
 
-    /// Tables that were described since the last call.
-    pub fn take_described(&mut self) -> Vec<Arc<Relation>> {
-        std::mem::take(&mut self.described)
-    }
-
     /// What may be confirmed to PostgreSQL.
     pub fn confirmed(&self) -> Lsn {
         self.tracker.confirmed()
@@ -209,10 +201,6 @@ impl Pipeline {
 
     pub fn window(&self) -> &Window {
         &self.window
-    }
-
-    pub fn router_mut(&mut self) -> &mut EventRouter {
-        &mut self.router
     }
 
     /// Rows of an unfinished transaction have been taken.
@@ -264,14 +252,6 @@ impl Pipeline {
         );
         self.advance();
         Ok(())
-    }
-
-    fn describe(&mut self, relation: Relation) {
-        let oid = relation.oid;
-        self.relations.insert(relation);
-        if let Ok(relation) = self.relations.get(oid) {
-            self.described.push(Arc::clone(relation));
-        }
     }
 
     fn change(

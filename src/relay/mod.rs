@@ -146,9 +146,7 @@ impl Relay {
 
     /// One connection, from opening to its end.
     async fn session(&mut self) -> Result<Ended, Interrupted> {
-        if self.view.status.state() != State::Blocked {
-            self.view.set_state(State::Starting);
-        }
+        self.view.set_state(State::Starting);
         let (config, view) = (self.config.clone(), self.view.clone());
         let opening = async move { opening::open(&config, &view).await };
         let Opened {
@@ -180,9 +178,7 @@ impl Relay {
         if self.repeated.recovered() {
             tracing::info!("recovered: connected to PostgreSQL");
         }
-        if !self.outbound.is_troubled() {
-            self.view.status.set_problem(None);
-        }
+        self.view.set_problem(None);
     }
 
     /// Waits for `work` and deals with deliveries meanwhile.
@@ -223,10 +219,8 @@ impl Relay {
         {
             self.view.report(&problem, unsaid);
         }
-        if !self.outbound.is_troubled() {
-            self.view.status.set_problem(Some(problem));
-            self.view.set_state(State::Starting);
-        }
+        self.view.set_problem(Some(problem));
+        self.view.set_state(State::Starting);
         let pause = self.backoff.pause();
         self.drive(tokio::time::sleep(pause)).await
     }
@@ -235,7 +229,7 @@ impl Relay {
     async fn hold(&mut self, error: RelayError) -> Result<Ended, RelayError> {
         let problem = error.problem();
         self.view.report(&problem, 0);
-        self.view.status.set_problem(Some(problem));
+        self.view.set_problem(Some(problem));
         self.view.set_state(match error {
             RelayError::Lost(_) => State::Lost,
             _ => State::Blocked,

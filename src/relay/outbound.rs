@@ -79,10 +79,6 @@ impl Outbound {
         self.pipeline.window().is_empty()
     }
 
-    pub(super) fn is_troubled(&self) -> bool {
-        self.trouble.error().is_some()
-    }
-
     pub(super) fn health(&self) -> &crate::kafka::Health {
         self.publisher.health()
     }
@@ -168,7 +164,8 @@ impl Outbound {
         }
     }
 
-    fn count_confirmed(&mut self) {
+    /// Also called while nothing is delivered: transactions without records are confirmed too.
+    pub(super) fn count_confirmed(&mut self) {
         let now_us = Timestamp::from(SystemTime::now()).as_postgres_us();
         for commit in self.pipeline.take_confirmed_commits() {
             let waited_us = now_us

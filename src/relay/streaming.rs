@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::outbound::until;
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
 use crate::lsn::Lsn;
-use crate::observe::State;
+use crate::observe::{Problem, State};
 use crate::pipeline::PipelineError;
 use crate::postgres::table::OutboxTable;
 use crate::postgres::{self, PostgresError, ReplicationSession, ReplicationStream};
@@ -24,7 +24,7 @@ struct Loop {
     /// `--until current`: the position to reach.
     target: Option<Lsn>,
     /// A row that cannot be routed stands at the front; nothing behind it is read.
-    held: bool,
+    held: Option<Problem>,
     /// Since when nothing is read.
     paused_at: Option<Instant>,
 }
@@ -75,9 +75,7 @@ impl Relay {
         let stream = session.start(&start).await.map_err(RelayError::from)?;
         let names: Vec<_> = tables.iter().map(|table| table.qualified_name()).collect();
         tracing::info!(lsn = %start_lsn, tables = names.join(", "), "streaming");
-        if !self.outbound.is_troubled() {
-            self.view.set_state(State::Streaming);
-        }
+        self.view.set_state(State::Streaming);
         // Three updates within the time after which the server would give us up.
         let third = self.config.postgres.wal_sender_timeout / 3;
         let pace = Pace {
@@ -92,7 +90,7 @@ impl Relay {
             pace,
             give_up_at: None,
             target,
-            held: false,
+            held: None,
             paused_at: None,
         };
         self.run_loop(state).await
@@ -137,7 +135,7 @@ impl Relay {
     /// otherwise come a second time.
     fn may_read(&self, state: &Loop) -> bool {
         let wanted = state.give_up_at.is_none() || self.outbound.pipeline.in_transaction();
-        wanted && !state.held && self.outbound.can_accept()
+        wanted && state.held.is_none() && self.outbound.can_accept()
     }
 
     /// Whole messages in the buffer, as long as the window has room.
@@ -173,19 +171,21 @@ impl Relay {
         if self.config.relay.on_blocked == super::OnBlocked::Exit {
             return Err(error);
         }
-        state.held = true;
         self.view
             .metrics
             .records_failed
             .with_label_values(&["unroutable"])
             .inc();
-        self.view.block(&error.problem(), 0);
+        let problem = error.problem();
+        self.view.block(&problem, 0);
+        state.held = Some(problem);
         Ok(())
     }
 
     fn is_done(&self, state: &mut Loop) -> bool {
         let pipeline = &self.outbound.pipeline;
-        let quiet = self.outbound.is_empty() && (!pipeline.in_transaction() || state.held);
+        let quiet =
+            self.outbound.is_empty() && (!pipeline.in_transaction() || state.held.is_some());
         if let Some(target) = state.target
             && pipeline.confirmed() >= target
             && quiet
@@ -215,6 +215,11 @@ impl Relay {
     }
 
     fn on_tick(&mut self, state: &Loop, reading: bool) -> Result<(), RelayError> {
+        self.outbound.count_confirmed();
+        // The end of a delivery's trouble does not free the row.
+        if let Some(problem) = &state.held {
+            self.view.keep_blocked(problem);
+        }
         self.show();
         self.warn_of_updates();
         let patience = self.config.postgres.wal_sender_timeout;

@@ -169,16 +169,14 @@ impl Tally {
         assert_eq!(self.last.len(), expected.len(), "keys");
         for (key, last) in expected {
             let found = &self.last[key];
-            let mut places = (1..=*last).map(|seq| {
-                *found
-                    .get(&seq)
-                    .unwrap_or_else(|| panic!("event {seq} of key {key} is lost"))
-            });
-            assert!(
-                places.is_sorted(),
-                "key {key} is out of order: {:?}",
-                places.collect::<Vec<_>>()
-            );
+            let places: Vec<u64> = (1..=*last)
+                .map(|seq| {
+                    *found
+                        .get(&seq)
+                        .unwrap_or_else(|| panic!("event {seq} of key {key} is lost"))
+                })
+                .collect();
+            assert!(places.is_sorted(), "key {key} is out of order: {places:?}");
             assert_eq!(
                 found.len() as i64,
                 *last,

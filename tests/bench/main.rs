@@ -1,0 +1,201 @@
+//! First figures: the drain of waiting rows beside pg_recvlogical, and latency at a steady rate.
+//! `scripts/bench` runs it; it prints a table and asserts nothing about time.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../support/live/mod.rs"]
+mod support;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use support::{Consumer, Kafka, Postgres, Relay, Shop, Version};
+
+const ROWS: u64 = 300_000;
+const RATE: u64 = 1000;
+const SECONDS: u64 = 15;
+
+#[tokio::main]
+async fn main() {
+    println!("| measurement | value |\n|---|---|");
+    drain().await;
+    latency().await;
+}
+
+async fn drain() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    let client = postgres.client().await;
+    Shop::create_tables(&client).await;
+    client
+        .batch_execute(
+            "CREATE PUBLICATION outbox FOR TABLE outbox WITH (publish = 'insert, update')",
+        )
+        .await
+        .unwrap();
+    for slot in ["outbox", "reader"] {
+        client
+            .query(
+                "SELECT pg_create_logical_replication_slot($1, 'pgoutput')",
+                &[&slot],
+            )
+            .await
+            .unwrap();
+    }
+    for _ in 0..ROWS / 100 {
+        client
+            .batch_execute(
+                "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'ORD-' || n, n, 'T',
+                        jsonb_build_object('note', repeat('x', 280)) FROM generate_series(1, 100) n",
+            )
+            .await
+            .unwrap();
+    }
+    let end: String = client
+        .query_one("SELECT pg_current_wal_flush_lsn()::text", &[])
+        .await
+        .unwrap()
+        .get(0);
+
+    let began = Instant::now();
+    let status = Command::new(pg_recvlogical())
+        .args([
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "postgres",
+            "-d",
+            "postgres",
+            "-S",
+            "reader",
+            "--start",
+            "-f",
+            "/dev/null",
+        ])
+        .args(["-p", &postgres.port.to_string(), "--endpos", &end])
+        .args(["-o", "proto_version=1", "-o", "publication_names=outbox"])
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    let reader_seconds = began.elapsed().as_secs_f64();
+    assert!(status.success(), "pg_recvlogical: {status}");
+
+    let began = Instant::now();
+    let args: Vec<String> = [
+        "run".to_owned(),
+        "--until=current".to_owned(),
+        format!("--set=postgres.url={}", postgres.url()),
+        "--set=slot.name=outbox".to_owned(),
+        "--set=publication.name=outbox".to_owned(),
+        "--set=outbox.headers=seq:header".to_owned(),
+        format!("--set=kafka.bootstrap.servers={}", kafka.servers()),
+    ]
+    .into();
+    let relay = Relay::start_with(&args, &[]);
+    let pid = relay.pid();
+    let (mut peak_kib, mut ticks) = (0, 0);
+    while let Some((kib, cpu)) = usage(pid) {
+        (peak_kib, ticks) = (kib.max(peak_kib), cpu.max(ticks));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let relay_seconds = began.elapsed().as_secs_f64();
+    let (status, log) = relay.wait();
+    assert!(status.success(), "{log:#?}");
+    let rate = |seconds: f64| (ROWS as f64 / seconds).round();
+    println!(
+        "| pg_recvlogical to /dev/null, {ROWS} rows, 100 a transaction | {} rows/s |",
+        rate(reader_seconds)
+    );
+    println!(
+        "| outboxd to one Kafka broker, start to exit | {} rows/s |",
+        rate(relay_seconds)
+    );
+    println!(
+        "| ratio outboxd / pg_recvlogical | {:.2} |",
+        reader_seconds / relay_seconds
+    );
+    println!(
+        "| outboxd CPU seconds per million rows | {:.2} |",
+        ticks as f64 / 100.0 / ROWS as f64 * 1e6
+    );
+    println!("| outboxd peak resident memory | {} MiB |", peak_kib / 1024);
+}
+
+/// Peak memory in KiB and processor time in ticks of 10 ms; none once the process has ended.
+fn usage(pid: u32) -> Option<(u64, u64)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let peak = status.lines().find(|line| line.starts_with("VmHWM"))?;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some((
+        peak.split_whitespace().nth(1)?.parse().ok()?,
+        ticks(11)? + ticks(12)?,
+    ))
+}
+
+fn pg_recvlogical() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib/postgresql").unwrap();
+    let mut found: Vec<PathBuf> = folders
+        .filter_map(|folder| Some(folder.ok()?.path().join("bin/pg_recvlogical")))
+        .filter(|path| path.exists())
+        .collect();
+    found.sort();
+    found
+        .pop()
+        .expect("Debian's package postgresql has pg_recvlogical")
+}
+
+/// From the return of the commit to the consumer.
+async fn latency() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    let client = postgres.client().await;
+    Shop::create_tables(&client).await;
+    kafka.create_topic("outbox.event.order", 3, &[]).await;
+    let relay = Relay::start(&postgres, &kafka, &[]);
+    relay.wait_for_state("streaming").await;
+    let committed: Arc<Mutex<HashMap<i64, Instant>>> = Arc::default();
+    let consumer = Consumer::new(&kafka, "outbox.event.order");
+    let arrivals = std::thread::spawn(move || {
+        let mut arrivals = HashMap::new();
+        while arrivals.len() < usize::try_from(RATE * SECONDS).unwrap() {
+            let event = consumer.next(Duration::from_secs(30)).expect("events come");
+            arrivals.insert(event.seq(), Instant::now());
+        }
+        arrivals
+    });
+    let insert = client
+        .prepare("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', $1, 'T', '{\"note\": \"x\"}')")
+        .await
+        .unwrap();
+    let mut tick = tokio::time::interval(Duration::from_secs_f64(1.0 / RATE as f64));
+    for seq in 0..i64::try_from(RATE * SECONDS).unwrap() {
+        tick.tick().await;
+        client.execute(&insert, &[&seq]).await.unwrap();
+        committed.lock().unwrap().insert(seq, Instant::now());
+    }
+    let arrivals = arrivals.join().unwrap();
+    let committed = committed.lock().unwrap();
+    let mut waits_us: Vec<u128> = arrivals
+        .iter()
+        .filter(|(seq, _)| **seq >= 2000)
+        .map(|(seq, at)| at.saturating_duration_since(committed[seq]).as_micros())
+        .collect();
+    waits_us.sort_unstable();
+    let quantile = |q: f64| waits_us[((waits_us.len() - 1) as f64 * q) as usize] as f64 / 1000.0;
+    println!(
+        "| commit to consumer at {RATE}/s, p50 | {:.2} ms |",
+        quantile(0.5)
+    );
+    println!(
+        "| commit to consumer at {RATE}/s, p99 | {:.2} ms |",
+        quantile(0.99)
+    );
+    println!(
+        "| resident memory of the relay then | {} MiB |",
+        relay.resident_kib() / 1024
+    );
+    assert!(relay.stop().success());
+}
