@@ -29,7 +29,7 @@ pub struct ConfigArgs {
     /// outboxd's own file (TOML)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["connector", "worker"])]
     pub config: Option<PathBuf>,
-    /// A Debezium connector's file: JSON or .properties
+    /// A Debezium connector's file: JSON, .properties, Strimzi YAML or Debezium Server's properties
     #[arg(long, value_name = "FILE")]
     pub connector: Option<PathBuf>,
     /// The Kafka Connect worker's properties

@@ -38,7 +38,11 @@ fn run(args: &RunArgs) -> u8 {
         return report_config(&format!("log.level: {error}"));
     }
     for note in &config.notes {
-        tracing::warn!("{note}");
+        if note.warning {
+            tracing::warn!("{note}");
+        } else {
+            tracing::info!("{note}");
+        }
     }
     on_runtime(relay(config, args))
 }

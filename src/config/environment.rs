@@ -1,42 +1,60 @@
-//! `OUTBOXD_SECTION_KEY`.
+//! The process's environment, and `OUTBOXD_SECTION_KEY` in it.
 
-use super::settings::{Origin, Settings};
-use super::{KEYS, keys};
+use std::collections::BTreeMap;
+
+use super::Fault;
+use super::keys::{self, KEYS};
+use super::settings::Origin;
+
+/// Read once at start, so that nothing below reads it again.
+#[derive(Clone, Default)]
+pub(super) struct Environment(BTreeMap<String, String>);
 
 const PREFIX: &str = "OUTBOXD_";
 
-pub(super) fn read(
-    environment: &[(String, String)],
-    settings: &mut Settings,
-    notes: &mut Vec<String>,
-) {
-    for (name, value) in environment {
-        let Some(rest) = name.strip_prefix(PREFIX) else {
-            continue;
-        };
-        match key(rest) {
-            Some(key) => settings.set(&key, value, Origin::Environment(name.clone())),
-            // Kubernetes sets variables of this form for a service called outboxd.
-            None if rest.starts_with("SERVICE_") || rest.starts_with("PORT") => {}
-            None => notes.push(format!(
-                "environment variable {name} names no setting: ignored"
-            )),
+impl Environment {
+    pub(super) fn new(variables: impl Iterator<Item = (String, String)>) -> Self {
+        Self(variables.collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The layer of outboxd's own variables.
+    pub(super) fn settings(&self, faults: &mut Vec<Fault>) -> Vec<(String, String, Origin)> {
+        let mut layer = Vec::new();
+        for (name, value) in self.iter() {
+            let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+            match key(rest) {
+                Some(key) => {
+                    layer.push((key, value.to_owned(), Origin::Environment(name.to_owned())));
+                }
+                None if is_of_kubernetes(rest, value) => {}
+                None => faults.push(keys::unknown(name, &rest.to_ascii_lowercase().replacen('_', ".", 1))),
+            }
         }
+        layer
     }
 }
 
+/// Kubernetes sets these for every service whose name begins with `outboxd`.
+fn is_of_kubernetes(rest: &str, value: &str) -> bool {
+    rest.ends_with("SERVICE_HOST")
+        || rest.contains("SERVICE_PORT")
+        || (rest.contains("PORT") && (value.contains("://") || rest.contains("_TCP")))
+}
+
 fn key(rest: &str) -> Option<String> {
-    let own = KEYS
-        .iter()
-        .find(|key| key.name.replace('.', "_").eq_ignore_ascii_case(rest));
+    let own = KEYS.iter().find(|key| key.name.replace('.', "_").eq_ignore_ascii_case(rest));
     if let Some(own) = own {
         return Some(own.name.to_owned());
     }
-    // What is none of ours is librdkafka's: its names have dots only.
-    let property = rest
-        .strip_prefix("KAFKA_")?
-        .to_ascii_lowercase()
-        .replace('_', ".");
-    let key = format!("kafka.{property}");
-    keys::is_known(&key).then_some(key)
+    // What is none of ours is librdkafka's: nearly all of its names have dots only.
+    let property = rest.strip_prefix("KAFKA_")?.to_ascii_lowercase().replace('_', ".");
+    property.contains('.').then(|| format!("kafka.{property}"))
 }

@@ -1,52 +1,68 @@
 //! Two doors, one room: outboxd's own file and the files of Kafka Connect both become settings
 //! under outboxd's own keys, and one immutable [`Config`] is made of these.
+//!
+//! ```text
+//!  outboxd.toml ──────────────────────┐
+//!  connector + worker files ─> table ─┤
+//!  OUTBOXD_* ─────────────────────────┼─> Settings (value, origin) ─> build ─> Config
+//!  --set key=value ───────────────────┘                        └────> convert ─> outboxd.toml
+//! ```
 
 mod build;
-//mod connector;
+mod connection_string;
+mod connector;
 mod environment;
 mod error;
 mod keys;
-//mod properties;
+mod nearest;
+mod passfile;
 mod settings;
 mod toml_file;
-mod url;
 
 use std::path::PathBuf;
 
+use crate::postgres::publication::PublicationOptions;
+use crate::postgres::slot::SlotOptions;
+use crate::postgres::snapshot::SnapshotOptions;
+use crate::postgres::table::TableFilter;
 use crate::{kafka, observe, postgres, relay, router};
+use environment::Environment;
 
-pub use error::{ConfigError, Fault};
-pub use keys::{KEYS, Key, reference};
-pub use settings::{Origin, Setting, Settings};
+pub use error::{ConfigError, Fault, Note};
+pub use keys::{KEYS, Key};
+pub use settings::{Origin, Settings};
 
 /// Everything decided before the first connection.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub name: String,
     pub postgres: postgres::Options,
-    pub slot: postgres::slot::SlotOptions,
-    pub publication: postgres::publication::PublicationOptions,
-    pub tables: postgres::table::TableFilter,
-    pub snapshot: postgres::snapshot::SnapshotOptions,
+    pub slot: SlotOptions,
+    pub publication: PublicationOptions,
+    pub tables: TableFilter,
+    pub snapshot: SnapshotOptions,
     pub router: router::Options,
     pub kafka: kafka::Options,
     pub relay: relay::Options,
     pub http: observe::HttpOptions,
     pub log: observe::LogOptions,
-    /// Lines for the log at start: old names, keys without meaning here.
-    pub notes: Vec<String>,
+    /// Lines for the log at start.
+    pub notes: Vec<Note>,
+    /// What was set, where it came from, secrets masked.
     pub settings: Settings,
 }
 
-/// Where to read from, as typed on the command line.
+/// What to read, as typed on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
+    /// outboxd's own file.
     pub config: Option<PathBuf>,
+    /// A connector's file, and the worker's beside it.
     pub connector: Option<PathBuf>,
     pub worker: Option<PathBuf>,
-    /// `key=value`
+    /// `key=value`, in outboxd's own keys.
     pub set: Vec<String>,
-    /// Standard output as sink: no broker is needed.
+    /// False with another sink than Kafka: brokers need not be named then.
     pub needs_kafka: bool,
 }
 
@@ -55,35 +71,54 @@ pub fn load(
     sources: &Sources,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Config, ConfigError> {
-    let environment: Vec<_> = environment.collect();
-    let mut settings = Settings::default();
+    let environment = Environment::new(environment);
     let mut faults = Vec::new();
     let mut notes = Vec::new();
-    if let Some(path) = &sources.config {
-        toml_file::read(path, &mut settings, &mut faults);
-    }
-    if sources.connector.is_some() || sources.worker.is_some() {
-        let lookup = |name: &str| {
-            environment
-                .iter()
-                .find(|(known, _)| known == name)
-                .map(|(_, value)| value.clone())
-        };
-        let _ = &lookup;
-    }
-    environment::read(&environment, &mut settings, &mut notes);
-    for assignment in &sources.set {
-        settings.set_flag(assignment, &mut faults);
-    }
-    let config = build::build(
-        settings,
-        notes,
-        sources.needs_kafka,
-        &environment,
-        &mut faults,
-    );
+    let config = gather(sources, &environment, &mut faults, &mut notes)
+        .and_then(|settings| build::build(settings, notes, sources, &environment, &mut faults));
     match config {
         Some(config) if faults.is_empty() => Ok(config),
         _ => Err(ConfigError { faults }),
     }
 }
+
+/// defaults < file < environment < flags, for both doors alike. `None` where a file is not what it
+/// was taken for, so that nothing more can be said.
+fn gather(
+    sources: &Sources,
+    environment: &Environment,
+    faults: &mut Vec<Fault>,
+    notes: &mut Vec<Note>,
+) -> Option<Settings> {
+    let mut settings = Settings::default();
+    if let Some(path) = &sources.config {
+        let layer = toml_file::read(path, faults);
+        settings.apply(layer, faults);
+    }
+    if sources.connector.is_some() || sources.worker.is_some() {
+        connector::read(sources, environment, &mut settings, faults, notes)?;
+    }
+    let layer = environment.settings(faults);
+    settings.apply(layer, faults);
+    let layer = flags(&sources.set, faults);
+    settings.apply(layer, faults);
+    Some(settings)
+}
+
+fn flags(assignments: &[String], faults: &mut Vec<Fault>) -> Vec<(String, String, Origin)> {
+    let mut layer = Vec::new();
+    for assignment in assignments {
+        match assignment.split_once('=') {
+            Some((key, value)) if keys::is_known(key.trim()) => {
+                layer.push((key.trim().to_owned(), value.trim().to_owned(), Origin::Flag));
+            }
+            Some((key, _)) => faults.push(keys::unknown("--set", key.trim())),
+            None => faults.push(
+                Fault::new("--set", format!("\"{assignment}\" has no value"))
+                    .hint("Write --set section.key=value."),
+            ),
+        }
+    }
+    layer
+}
+

@@ -2,94 +2,121 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
-use super::keys;
-use super::{Fault, KEYS};
+use super::keys::{self, KEYS};
+use super::{Fault, connection_string};
 
-/// Later origins win: defaults < file < environment < flags, for both doors alike.
+/// Later ones win: defaults < file < environment < flags, for both doors alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Default,
-    /// The file, and the name of the property where it is not the key itself.
-    File(String),
+    /// What Debezium or Kafka Connect takes where a connector file says nothing.
+    ConnectorDefault,
+    /// A file, and the property in it where it has another name than the key.
+    File {
+        file: String,
+        property: Option<String>,
+    },
     Environment(String),
     Flag,
+}
+
+impl Origin {
+    /// Where a fault in `key` is to be looked for.
+    pub fn place(&self, key: &str) -> String {
+        match self {
+            Self::Default | Self::ConnectorDefault => key.to_owned(),
+            Self::File { file, property } => {
+                format!("{file}: {}", property.as_deref().unwrap_or(key))
+            }
+            Self::Environment(name) => name.clone(),
+            Self::Flag => format!("--set {key}"),
+        }
+    }
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File(file) => write!(f, "{file}"),
-            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::ConnectorDefault => f.write_str("default of Kafka Connect and Debezium"),
+            Self::File { file, property: None } => f.write_str(file),
+            Self::File { file, property: Some(property) } => write!(f, "{file}: {property}"),
+            Self::Environment(name) => write!(f, "environment variable {name}"),
             Self::Flag => f.write_str("--set"),
         }
     }
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Setting {
-    pub value: String,
-    pub origin: Origin,
+pub(super) struct Setting {
+    pub(super) value: String,
+    pub(super) origin: Origin,
 }
 
+/// Every value that was set, by outboxd's own key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Settings(BTreeMap<String, Setting>);
 
 impl Settings {
     pub(super) fn set(&mut self, key: &str, value: impl Into<String>, origin: Origin) {
-        self.0.insert(
-            key.to_owned(),
-            Setting {
-                value: value.into(),
-                origin,
-            },
-        );
+        self.0.insert(key.to_owned(), Setting { value: value.into(), origin });
     }
 
-    /// Sets what an earlier origin has not.
-    pub(super) fn set_default(&mut self, key: &str, value: impl Into<String>, origin: Origin) {
+    /// What the other door assumes where its files say nothing.
+    pub(super) fn set_connector_default(&mut self, key: &str, value: impl Into<String>) {
         if !self.0.contains_key(key) {
-            self.set(key, value, origin);
+            self.set(key, value, Origin::ConnectorDefault);
         }
     }
 
-    pub(super) fn set_flag(&mut self, assignment: &str, faults: &mut Vec<Fault>) {
-        match assignment.split_once('=') {
-            Some((key, value)) if keys::is_known(key.trim()) => {
-                self.set(key.trim(), value.trim(), Origin::Flag);
+    /// One layer in outboxd's own keys. A connection string counts less than the other keys of its
+    /// layer and more than any layer before it.
+    pub(super) fn apply(&mut self, mut layer: Vec<(String, String, Origin)>, faults: &mut Vec<Fault>) {
+        layer.sort_by_key(|(key, _, _)| key != keys::POSTGRES_URL);
+        for (key, value, origin) in layer {
+            if key != keys::POSTGRES_URL {
+                self.set(&key, value, origin);
+                continue;
             }
-            Some((key, _)) => faults.push(keys::unknown("--set", key.trim())),
-            None => faults.push(
-                Fault::new("--set", format!("\"{assignment}\" has no value"))
-                    .hint("Write --set section.key=value."),
-            ),
+            match connection_string::parse(&value) {
+                Ok(parts) => {
+                    for (part, value) in parts {
+                        self.set(part, value, origin.clone());
+                    }
+                }
+                Err(reason) => faults.push(Fault::new(origin.place(&key), reason)),
+            }
         }
     }
 
-    pub fn get(&self, key: &str) -> Option<&Setting> {
+    pub(super) fn get(&self, key: &str) -> Option<&Setting> {
         self.0.get(key)
     }
 
-    /// `kafka.` keys that go to librdkafka, by librdkafka's names.
-    pub(super) fn kafka_properties(&self) -> impl Iterator<Item = (&str, &Setting)> {
-        self.0.iter().filter_map(|(key, setting)| {
-            let name = key.strip_prefix("kafka.")?;
-            name.contains('.').then_some((name, setting))
-        })
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
+        self.0.iter().map(|(key, setting)| (key.as_str(), setting))
     }
 
-    /// Every effective value with its origin, secrets as `***`.
+    /// Keys under `prefix`, without it.
+    pub(super) fn under<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a Setting)> {
+        self.iter().filter_map(move |(key, setting)| Some((key.strip_prefix(prefix)?, setting)))
+    }
+
+    /// Every effective value with its origin, defaults included, by key; secrets as `***`.
     pub fn shown(&self) -> Vec<(String, String, Origin)> {
-        let mut shown: Vec<_> = KEYS
+        let defaults = KEYS
             .iter()
-            .filter(|key| !self.0.contains_key(key.name) && !key.default.is_empty())
-            .map(|key| (key.name.to_owned(), key.default.to_owned(), Origin::Default))
-            .chain(self.0.iter().map(|(key, setting)| {
-                let value = keys::mask(key, &setting.value);
-                (key.clone(), value, setting.origin.clone())
-            }))
-            .collect();
+            .filter(|key| !key.default.is_empty() && !self.0.contains_key(key.name))
+            .map(|key| (key.name.to_owned(), key.default.to_owned(), Origin::Default));
+        let set = self.iter().map(|(key, setting)| {
+            (key.to_owned(), keys::masked(key, &setting.value), setting.origin.clone())
+        });
+        let mut shown: Vec<_> = defaults.chain(set).collect();
         shown.sort();
         shown
     }
@@ -97,8 +124,17 @@ impl Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map()
-            .entries(self.shown().into_iter().map(|(k, v, o)| (k, (v, o))))
-            .finish()
+        let shown = self.iter().map(|(key, setting)| (key, keys::masked(key, &setting.value)));
+        f.debug_map().entries(shown).finish()
     }
+}
+
+/// A relative path in a file is relative to that file.
+pub(super) fn beside(file: &Path, path: &str) -> String {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    if path.is_empty() || Path::new(path).is_absolute() {
+        return path.to_owned();
+    }
+    let joined: PathBuf = folder.join(path);
+    joined.display().to_string()
 }

@@ -2,65 +2,80 @@
 
 use std::path::Path;
 
-use super::settings::{Origin, Settings};
+use super::settings::{Origin, beside};
 use super::{Fault, keys};
 
-pub(super) fn read(path: &Path, settings: &mut Settings, faults: &mut Vec<Fault>) {
+type Layer = Vec<(String, String, Origin)>;
+
+pub(super) fn read(path: &Path, faults: &mut Vec<Fault>) -> Layer {
     let place = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => {
             faults.push(Fault::new(place, format!("cannot be read: {error}")));
-            return;
+            return Layer::new();
         }
     };
     match text.parse::<toml::Table>() {
-        Ok(table) => flatten("", &table, &place, settings, faults),
-        // The message shows the line itself, which may hold a password: only its place is told.
+        Ok(table) => {
+            let mut layer = Layer::new();
+            let mut file = File { path, place, layer: &mut layer, faults };
+            file.flatten("", &table);
+            layer
+        }
+        // The parser's own display shows the line, which may hold a password.
         Err(error) => {
-            let line = error
-                .span()
-                .map_or(0, |span| text[..span.start].lines().count().max(1));
-            faults.push(Fault::new(
-                place,
-                format!("line {line}: {}", error.message()),
-            ));
+            let start = error.span().map_or(0, |span| span.start);
+            let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
+            faults.push(Fault::new(format!("{place}: line {line}"), error.message()));
+            Layer::new()
         }
     }
 }
 
-fn flatten(
-    prefix: &str,
-    table: &toml::Table,
-    place: &str,
-    settings: &mut Settings,
-    faults: &mut Vec<Fault>,
-) {
-    for (name, value) in table {
-        let key = if prefix.is_empty() {
-            name.clone()
-        } else {
-            format!("{prefix}.{name}")
-        };
-        let text = match value {
-            toml::Value::Table(table) => {
-                flatten(&key, table, place, settings, faults);
-                continue;
+struct File<'a> {
+    path: &'a Path,
+    place: String,
+    layer: &'a mut Layer,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl File<'_> {
+    /// Tables within tables are names with dots.
+    fn flatten(&mut self, prefix: &str, table: &toml::Table) {
+        for (name, value) in table {
+            let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            match value {
+                toml::Value::Table(table) => self.flatten(&key, table),
+                value => self.value(&key, value),
             }
-            toml::Value::String(text) => text.clone(),
-            toml::Value::Array(values) => {
-                let texts = values.iter().map(|value| match value {
-                    toml::Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                });
-                texts.collect::<Vec<_>>().join(",")
-            }
-            other => other.to_string(),
-        };
-        if keys::is_known(&key) {
-            settings.set(&key, text, Origin::File(place.to_owned()));
-        } else {
-            faults.push(keys::unknown(place, &key));
         }
+    }
+
+    fn value(&mut self, key: &str, value: &toml::Value) {
+        let text = match value {
+            toml::Value::Array(values) => {
+                values.iter().map(scalar).collect::<Option<Vec<_>>>().map(|texts| texts.join(","))
+            }
+            value => scalar(value),
+        };
+        let place = format!("{}: {key}", self.place);
+        match text {
+            _ if !keys::is_known(key) => self.faults.push(keys::unknown(&self.place, key)),
+            None => self.faults.push(Fault::new(place, "a table cannot stand in a list")),
+            Some(text) => {
+                let text = if keys::is_path(key) { beside(self.path, &text) } else { text };
+                let origin = Origin::File { file: self.place.clone(), property: None };
+                self.layer.push((key.to_owned(), text, origin));
+            }
+        }
+    }
+}
+
+fn scalar(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Table(_) | toml::Value::Array(_) => None,
+        other => Some(other.to_string()),
     }
 }

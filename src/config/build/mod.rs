@@ -1,0 +1,204 @@
+//! From settings to the rooms' own options: each value is parsed here, once, into a type that
+//! cannot be wrong.
+
+mod kafka;
+mod postgres;
+mod router;
+
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::environment::Environment;
+use super::settings::Settings;
+use super::{Config, Fault, Note, Sources, keys};
+use crate::observe::{HttpOptions, LogFormat, LogOptions};
+use crate::relay;
+
+/// Names of the values of a setting that is one of a few.
+type Choices<T> = &'static [(&'static str, T)];
+
+const BOOLEANS: Choices<bool> = &[("true", true), ("false", false)];
+const LOG_FORMATS: Choices<LogFormat> =
+    &[("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
+const ON_BLOCKED: Choices<fn() -> relay::OnBlocked> =
+    &[("wait", || relay::OnBlocked::Wait), ("exit", || relay::OnBlocked::Exit)];
+
+/// `None` where something is wrong; the faults say what.
+pub(super) fn build(
+    settings: Settings,
+    notes: Vec<Note>,
+    sources: &Sources,
+    environment: &Environment,
+    faults: &mut Vec<Fault>,
+) -> Option<Config> {
+    let mut read = Read { settings: &settings, faults };
+    let name = read.text("name");
+    // All of them before the first `?`: every fault is told in one go.
+    let postgres = postgres::options(&mut read, &name, environment);
+    let slot = postgres::slot(&mut read);
+    let publication = postgres::publication(&mut read);
+    let tables = postgres::tables(&mut read);
+    let snapshot = postgres::snapshot(&mut read);
+    let router = router::options(&mut read);
+    let relay = relay(&mut read);
+    let kafka = kafka::options(&mut read, relay.as_ref(), sources);
+    let http = http(&mut read);
+    let log = log(&mut read);
+    Some(Config {
+        name,
+        postgres: postgres?,
+        slot: slot?,
+        publication: publication?,
+        tables: tables?,
+        snapshot: snapshot?,
+        router: router?,
+        kafka: kafka?,
+        relay: relay?,
+        http: http?,
+        log: log?,
+        notes,
+        settings,
+    })
+}
+
+/// Settings on their way into types. Each method that gives `None` has told a fault.
+struct Read<'a> {
+    settings: &'a Settings,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl Read<'_> {
+    /// The value or the default.
+    fn text(&self, key: &str) -> String {
+        match self.settings.get(key) {
+            Some(setting) => setting.value.trim().to_owned(),
+            None => keys::find(key).map_or("", |key| key.default).to_owned(),
+        }
+    }
+
+    /// As [`Read::text`], where empty means unset.
+    fn optional(&self, key: &str) -> Option<String> {
+        Some(self.text(key)).filter(|text| !text.is_empty())
+    }
+
+    fn place(&self, key: &str) -> String {
+        self.settings.get(key).map_or_else(|| key.to_owned(), |setting| setting.origin.place(key))
+    }
+
+    fn fault(&mut self, key: &str, message: impl Into<String>) {
+        let fault = Fault::new(self.place(key), message);
+        self.faults.push(fault);
+    }
+
+    /// The value without blanks that a person leaves at the ends; a fault where it is missing.
+    fn required(&mut self, key: &str) -> Option<String> {
+        let text = self.optional(key);
+        if text.is_none() {
+            self.fault(key, "is not set");
+        }
+        text
+    }
+
+    fn choice<T: Copy>(&mut self, key: &str, choices: Choices<T>) -> Option<T> {
+        let text = self.text(key);
+        let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text));
+        if found.is_none() {
+            let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+            self.fault(key, format!("\"{text}\" is not one of {}", names.join(", ")));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    fn boolean(&mut self, key: &str) -> Option<bool> {
+        self.choice(key, BOOLEANS)
+    }
+
+    fn parsed<T: FromStr>(&mut self, key: &str, expected: &str) -> Option<T> {
+        let text = self.text(key);
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            self.fault(key, format!("\"{text}\" is not {expected}"));
+        }
+        parsed
+    }
+
+    fn duration(&mut self, key: &str) -> Option<Duration> {
+        let text = self.text(key);
+        match humantime::parse_duration(&text) {
+            Ok(duration) if !duration.is_zero() => Some(duration),
+            _ => {
+                self.fault(key, format!("\"{text}\" is not a duration such as 500ms, 30s or 5m"));
+                None
+            }
+        }
+    }
+
+    fn bytes(&mut self, key: &str) -> Option<usize> {
+        let size: bytesize::ByteSize = self.parsed(key, "a size such as 512KiB or 16MiB")?;
+        let bytes = usize::try_from(size.as_u64()).ok().filter(|bytes| *bytes > 0);
+        if bytes.is_none() {
+            self.fault(key, "must be at least 1 byte and fit into memory");
+        }
+        bytes
+    }
+
+    /// Items of a list; blanks around them do not count.
+    fn list(&self, key: &str) -> Vec<String> {
+        let text = self.text(key);
+        text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    }
+
+    fn first_line(&mut self, key: &str) -> Option<String> {
+        let path = self.optional(key)?;
+        match std::fs::read_to_string(Path::new(&path)) {
+            Ok(text) => Some(text.lines().next().unwrap_or_default().to_owned()),
+            Err(error) => {
+                self.fault(key, format!("\"{path}\" cannot be read: {error}"));
+                None
+            }
+        }
+    }
+}
+
+fn relay(read: &mut Read<'_>) -> Option<relay::Options> {
+    let max_in_flight_bytes = read.bytes("relay.max_in_flight_bytes");
+    let max_in_flight_records = read.parsed("relay.max_in_flight_records", "a number");
+    if max_in_flight_records == Some(0) {
+        read.fault("relay.max_in_flight_records", "must be at least 1");
+    }
+    let status_interval = read.duration("relay.status_interval");
+    let confirm_interval = read.duration("relay.confirm_interval");
+    let shutdown_timeout = read.duration("relay.shutdown_timeout");
+    let backoff_min = read.duration("relay.backoff_min");
+    let backoff_max = read.duration("relay.backoff_max");
+    let health_interval = read.duration("relay.health_interval");
+    let on_blocked = read.choice("relay.on_blocked", ON_BLOCKED);
+    Some(relay::Options {
+        max_in_flight_bytes: max_in_flight_bytes?,
+        max_in_flight_records: max_in_flight_records?,
+        status_interval: status_interval?,
+        confirm_interval: confirm_interval?,
+        shutdown_timeout: shutdown_timeout?,
+        backoff_min: backoff_min?,
+        backoff_max: backoff_max?,
+        health_interval: health_interval?,
+        on_blocked: on_blocked?(),
+    })
+}
+
+fn http(read: &mut Read<'_>) -> Option<HttpOptions> {
+    match read.optional("http.listen") {
+        None => Some(HttpOptions { listen: None }),
+        Some(_) => {
+            let listen = read.parsed("http.listen", "an address and port such as 127.0.0.1:9464")?;
+            Some(HttpOptions { listen: Some(listen) })
+        }
+    }
+}
+
+fn log(read: &mut Read<'_>) -> Option<LogOptions> {
+    let format = read.choice("log.format", LOG_FORMATS);
+    let level = read.required("log.level");
+    Some(LogOptions { format: format?, level: level? })
+}

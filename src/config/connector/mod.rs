@@ -1,0 +1,184 @@
+//! The door for the files of Kafka Connect and Debezium: every property goes through the table
+//! that decides what becomes of it, and what is honoured becomes a setting under outboxd's own key.
+
+mod apply;
+mod converters;
+mod file;
+mod jaas;
+mod placement;
+mod producer;
+mod providers;
+mod server;
+mod table;
+mod transforms;
+mod worker;
+
+use super::environment::Environment;
+use super::settings::Settings;
+use super::{Fault, Note, Sources};
+use file::{Properties, Shape};
+use providers::Providers;
+use table::{CONNECTOR, ROUTER};
+use transforms::Router;
+
+/// What the parts of this door write to.
+struct Out<'a> {
+    settings: &'a mut Settings,
+    faults: &'a mut Vec<Fault>,
+    notes: &'a mut Vec<Note>,
+}
+
+/// `None` where the files cannot be taken for a connector's at all; the faults say why.
+pub(super) fn read(
+    sources: &Sources,
+    environment: &Environment,
+    settings: &mut Settings,
+    faults: &mut Vec<Fault>,
+    notes: &mut Vec<Note>,
+) -> Option<()> {
+    let mut open = |path: &Option<std::path::PathBuf>| match path.as_deref().map(file::read) {
+        None => Some(None),
+        Some(Ok(properties)) => Some(Some(properties)),
+        Some(Err(fault)) => {
+            faults.push(fault);
+            None
+        }
+    };
+    let (connector, worker) = (open(&sources.connector), open(&sources.worker));
+    let (mut connector, worker) = (connector?.unwrap_or_default(), worker?);
+    let mut out = Out { settings, faults, notes };
+    let providers = Providers::new(worker.as_ref(), environment);
+    let mut worker = worker.unwrap_or_default();
+    connector.change_values(|file, text| providers.resolve(text, file), out.faults);
+    worker.change_values(|file, text| providers.resolve(text, file), out.faults);
+    if connector.shape == Shape::DebeziumServer {
+        server::split(&mut connector, &mut worker, &mut out);
+    }
+    worker::overlay(&mut worker, environment);
+    check_class(&connector, out.faults)?;
+    let router = transforms::find_router(&connector, &mut out);
+    apply(&connector, router.as_ref(), &mut out);
+    converters::apply(&connector, &worker, &mut out);
+    worker::apply(&worker, &mut out);
+    producer::apply(&connector, &worker, &mut out);
+    if let Some(router) = &router {
+        transforms::apply_predicate(&connector, router, &mut out);
+        placement::apply(&connector, &router.prefix, &mut out);
+    }
+    apply_rest(&connector, &mut out);
+    Some(())
+}
+
+fn check_class(connector: &Properties, faults: &mut Vec<Fault>) -> Option<()> {
+    let fault = match connector.get("connector.class") {
+        None => Fault::new(connector.path.display().to_string(), "connector.class is not set")
+            .hint("It has to be io.debezium.connector.postgresql.PostgresConnector."),
+        Some(class) if matches!(class.rsplit('.').next(), Some("PostgresConnector" | "PostgreSQL")) => {
+            return Some(());
+        }
+        Some(class) => Fault::new(
+            connector.place("connector.class"),
+            format!("connector \"{class}\" is not supported"),
+        )
+        .hint("outboxd takes the place of io.debezium.connector.postgresql.PostgresConnector only."),
+    };
+    faults.push(fault);
+    None
+}
+
+/// Every property of the connector and of its router, through the table.
+fn apply(connector: &Properties, router: Option<&Router>, out: &mut Out<'_>) {
+    for (name, _) in connector.iter() {
+        let option = router.and_then(|router| name.strip_prefix(router.prefix.as_str()));
+        match option {
+            Some(option) => apply::apply(ROUTER, option, connector, name, out),
+            None => apply::apply(CONNECTOR, name, connector, name, out),
+        }
+    }
+}
+
+/// Properties that decide together or need more than a row of the table.
+fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
+    if let Some(name) = connector.get("name") {
+        out.settings.set("name", name, connector.origin("name"));
+    }
+    warn_of_tolerance(connector, out);
+    skipped_operations(connector, out);
+    select_overrides(connector, out);
+    // Debezium's defaults, where they are not outboxd's own.
+    out.settings.set_connector_default("slot.name", "debezium");
+    out.settings.set_connector_default("publication.name", "dbz_publication");
+    let file = connector.path.display().to_string();
+    if connector.get("publication.autocreate.mode").is_none() {
+        let message = "publication.autocreate.mode is not set: a missing publication is made for the outbox table alone, not for all tables as Debezium does";
+        out.notes.push(Note::info(&file, message));
+    }
+    if connector.get("plugin.name").is_none() {
+        let message = "plugin.name is not set: outboxd uses pgoutput, Debezium would use decoderbufs";
+        out.notes.push(Note::warning(&file, message));
+    }
+    let lists = ["tables_include", "tables_exclude", "schemas_include", "schemas_exclude"];
+    if lists.iter().all(|list| out.settings.get(&format!("outbox.{list}")).is_none()) {
+        let fault = Fault::new(file, "table.include.list is not set")
+            .hint("Set it to the outbox table, as schema.table.");
+        out.faults.push(fault);
+    }
+}
+
+fn warn_of_tolerance(connector: &Properties, out: &mut Out<'_>) {
+    let usual = [
+        ("errors.tolerance", "none"),
+        ("event.processing.failure.handling.mode", "fail"),
+        ("event.deserialization.failure.handling.mode", "fail"),
+    ];
+    for (name, harmless) in usual {
+        let Some(value) = connector.get(name) else { continue };
+        if !value.trim().eq_ignore_ascii_case(harmless) {
+            let message = format!(
+                "\"{value}\" drops events that fail; outboxd drops none, relay.on_blocked says what it does"
+            );
+            out.notes.push(Note::warning(connector.place(name), message));
+        }
+    }
+}
+
+fn skipped_operations(connector: &Properties, out: &mut Out<'_>) {
+    const NAME: &str = "skipped.operations";
+    let Some(value) = connector.get(NAME) else { return };
+    for operation in value.split(',').map(str::trim) {
+        match operation.to_ascii_lowercase().as_str() {
+            "c" => {
+                let fault = Fault::new(connector.place(NAME), "inserts cannot be skipped: they are the events");
+                out.faults.push(fault);
+            }
+            "u" => {
+                let key = "outbox.on_update";
+                out.settings.set(key, "warn", connector.origin(NAME));
+            }
+            "d" | "t" | "none" | "" => {}
+            other => {
+                let message = format!("\"{other}\" is not one of c, u, d, t, none");
+                out.faults.push(Fault::new(connector.place(NAME), message));
+            }
+        }
+    }
+}
+
+fn select_overrides(connector: &Properties, out: &mut Out<'_>) {
+    const NAME: &str = "snapshot.select.statement.overrides";
+    let tables = connector.get(NAME).unwrap_or("");
+    for table in tables.split(',').map(str::trim).filter(|table| !table.is_empty()) {
+        let name = format!("{NAME}.{table}");
+        match connector.get(&name) {
+            Some(statement) => {
+                let key = format!("snapshot.select.{table}");
+                out.settings.set(&key, statement, connector.origin(&name));
+            }
+            None => {
+                let message = format!("\"{table}\" has no statement");
+                let fault = Fault::new(connector.place(NAME), message).hint(format!("Set {name}."));
+                out.faults.push(fault);
+            }
+        }
+    }
+}
