@@ -26,7 +26,10 @@ type Parts = Vec<(&'static str, String)>;
 /// Errors never show the string: it may hold the password.
 pub(super) fn parse(text: &str) -> Result<Parts, String> {
     let text = text.trim();
-    match text.strip_prefix("postgresql://").or_else(|| text.strip_prefix("postgres://")) {
+    match text
+        .strip_prefix("postgresql://")
+        .or_else(|| text.strip_prefix("postgres://"))
+    {
         Some(rest) => parse_url(rest),
         None if text.contains("://") => {
             Err("the URL does not start with postgresql:// or postgres://".to_owned())
@@ -112,14 +115,22 @@ fn keyword_value(text: &str) -> Result<(String, &str), String> {
             other => value.push(other),
         }
     }
-    if quoted { Err("a quote is not closed".to_owned()) } else { Ok((value, "")) }
+    if quoted {
+        Err("a quote is not closed".to_owned())
+    } else {
+        Ok((value, ""))
+    }
 }
 
 fn keyword(name: &str, value: String) -> Result<(&'static str, String), String> {
     let known = KEYWORDS.iter().find(|(keyword, _)| *keyword == name);
     let (_, key) = known.ok_or_else(|| {
         let names: Vec<_> = KEYWORDS.iter().map(|(keyword, _)| *keyword).collect();
-        format!("option \"{}\" is not one of {}", name.escape_debug(), names.join(", "))
+        format!(
+            "option \"{}\" is not one of {}",
+            name.escape_debug(),
+            names.join(", ")
+        )
     })?;
     // libpq's is a number of seconds.
     let seconds = *key == keys::CONNECT_TIMEOUT && value.bytes().all(|byte| byte.is_ascii_digit());
@@ -171,8 +182,14 @@ mod tests {
                 "user=u@x password=p:w database=d host=a,b port=1,5432 sslmode=require connect_timeout=3s",
             ),
             ("postgresql://[::1]:5433/d", "database=d host=::1 port=5433"),
-            ("postgresql://%2Frun%2Fpg/d", "database=d host=/run/pg port=5432"),
-            ("postgresql:///d?host=/run/pg&port=6", "database=d host=/run/pg port=6"),
+            (
+                "postgresql://%2Frun%2Fpg/d",
+                "database=d host=/run/pg port=5432",
+            ),
+            (
+                "postgresql:///d?host=/run/pg&port=6",
+                "database=d host=/run/pg port=6",
+            ),
             (
                 "host=a user = u password='it\\'s it' target_session_attrs=primary",
                 "host=a user=u password=it's it target_session_attrs=primary",
@@ -184,14 +201,20 @@ mod tests {
 
     #[test]
     fn faults_do_not_show_the_string() {
-        for text in
-            ["mysql://u:hunter2@h", "hunter2", "password='hunter2", "postgresql://u:hunter2%zz@h/d"]
-        {
+        for text in [
+            "mysql://u:hunter2@h",
+            "hunter2",
+            "password='hunter2",
+            "postgresql://u:hunter2%zz@h/d",
+        ] {
             let reason = parse(text).unwrap_err();
             assert!(!reason.contains("hunter2"), "{reason}");
         }
         assert_eq!(
-            parse("postgresql://h/d?sslmod=x").unwrap_err().split(" is").next(),
+            parse("postgresql://h/d?sslmod=x")
+                .unwrap_err()
+                .split(" is")
+                .next(),
             Some("option \"sslmod\"")
         );
     }

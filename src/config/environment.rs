@@ -22,20 +22,27 @@ impl Environment {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// The layer of outboxd's own variables.
     pub(super) fn settings(&self, faults: &mut Vec<Fault>) -> Vec<(String, String, Origin)> {
         let mut layer = Vec::new();
         for (name, value) in self.iter() {
-            let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+            let Some(rest) = name.strip_prefix(PREFIX) else {
+                continue;
+            };
             match key(rest) {
                 Some(key) => {
                     layer.push((key, value.to_owned(), Origin::Environment(name.to_owned())));
                 }
                 None if is_of_kubernetes(rest, value) => {}
-                None => faults.push(keys::unknown(name, &rest.to_ascii_lowercase().replacen('_', ".", 1))),
+                None => faults.push(keys::unknown(
+                    name,
+                    &rest.to_ascii_lowercase().replacen('_', ".", 1),
+                )),
             }
         }
         layer
@@ -50,11 +57,16 @@ fn is_of_kubernetes(rest: &str, value: &str) -> bool {
 }
 
 fn key(rest: &str) -> Option<String> {
-    let own = KEYS.iter().find(|key| key.name.replace('.', "_").eq_ignore_ascii_case(rest));
+    let own = KEYS
+        .iter()
+        .find(|key| key.name.replace('.', "_").eq_ignore_ascii_case(rest));
     if let Some(own) = own {
         return Some(own.name.to_owned());
     }
     // What is none of ours is librdkafka's: nearly all of its names have dots only.
-    let property = rest.strip_prefix("KAFKA_")?.to_ascii_lowercase().replace('_', ".");
+    let property = rest
+        .strip_prefix("KAFKA_")?
+        .to_ascii_lowercase()
+        .replace('_', ".");
     property.contains('.').then(|| format!("kafka.{property}"))
 }

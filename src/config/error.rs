@@ -21,15 +21,26 @@ pub struct Fault {
 
 impl Fault {
     pub(super) fn new(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place: place.into(), message: message.into(), detail: None, hint: None }
+        Self {
+            place: place.into(),
+            message: message.into(),
+            detail: None,
+            hint: None,
+        }
     }
 
     pub(super) fn detail(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
+        Self {
+            detail: Some(detail.into()),
+            ..self
+        }
     }
 
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 }
 
@@ -72,11 +83,19 @@ pub struct Note {
 
 impl Note {
     pub(super) fn info(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place: place.into(), message: message.into(), warning: false }
+        Self {
+            place: place.into(),
+            message: message.into(),
+            warning: false,
+        }
     }
 
     pub(super) fn warning(place: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place: place.into(), message: message.into(), warning: true }
+        Self {
+            place: place.into(),
+            message: message.into(),
+            warning: true,
+        }
     }
 }
 

@@ -28,19 +28,39 @@ pub(super) const POSTGRES_URL: &str = "postgres.url";
 pub(super) const CONNECT_TIMEOUT: &str = "postgres.connect_timeout";
 
 const fn key(name: &'static str, default: &'static str, help: &'static str) -> Key {
-    Key { name, default, help, kind: Kind::Plain }
+    Key {
+        name,
+        default,
+        help,
+        kind: Kind::Plain,
+    }
 }
 
 const fn secret(name: &'static str, help: &'static str) -> Key {
-    Key { name, default: "", help, kind: Kind::Secret }
+    Key {
+        name,
+        default: "",
+        help,
+        kind: Kind::Secret,
+    }
 }
 
 const fn path(name: &'static str, help: &'static str) -> Key {
-    Key { name, default: "", help, kind: Kind::Path }
+    Key {
+        name,
+        default: "",
+        help,
+        kind: Kind::Path,
+    }
 }
 
 const fn prefix(name: &'static str, help: &'static str) -> Key {
-    Key { name, default: "", help, kind: Kind::Prefix }
+    Key {
+        name,
+        default: "",
+        help,
+        kind: Kind::Prefix,
+    }
 }
 
 #[rustfmt::skip]
@@ -168,7 +188,8 @@ pub(super) fn is_known(name: &str) -> bool {
 
 /// librdkafka's name of a key that goes there.
 pub(super) fn kafka_property(name: &str) -> Option<&str> {
-    name.strip_prefix("kafka.").filter(|name| name.contains('.'))
+    name.strip_prefix("kafka.")
+        .filter(|name| name.contains('.'))
 }
 
 pub(super) fn is_path(name: &str) -> bool {
@@ -182,7 +203,11 @@ pub(super) fn is_secret(name: &str) -> bool {
 }
 
 pub(super) fn masked(name: &str, value: &str) -> String {
-    if is_secret(name) { "***".to_owned() } else { value.to_owned() }
+    if is_secret(name) {
+        "***".to_owned()
+    } else {
+        value.to_owned()
+    }
 }
 
 pub(super) fn unknown(place: &str, name: &str) -> Fault {

@@ -16,6 +16,7 @@ mod error;
 mod keys;
 mod nearest;
 mod passfile;
+mod reference;
 mod settings;
 mod toml_file;
 
@@ -30,6 +31,7 @@ use environment::Environment;
 
 pub use error::{ConfigError, Fault, Note};
 pub use keys::{KEYS, Key};
+pub use reference::{keys_reference, properties_reference};
 pub use settings::{Origin, Settings};
 
 /// Everything decided before the first connection.
@@ -121,4 +123,3 @@ fn flags(assignments: &[String], faults: &mut Vec<Fault>) -> Vec<(String, String
     }
     layer
 }
-

@@ -11,13 +11,20 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
 
 /// Names are words between dots: a word that is missing weighs less than one that is another.
 fn likeness(name: &str, known: &str) -> f64 {
-    let words = |text: &str| text.split(['.', '_', '-']).map(str::to_owned).collect::<Vec<_>>();
+    let words = |text: &str| {
+        text.split(['.', '_', '-'])
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let (typed, wanted) = (words(name), words(known));
     let shared = typed
         .iter()
         .filter_map(|word| {
-            let best = wanted.iter().map(|other| strsim::normalized_damerau_levenshtein(word, other));
-            best.max_by(f64::total_cmp).filter(|likeness| *likeness > 0.6)
+            let best = wanted
+                .iter()
+                .map(|other| strsim::normalized_damerau_levenshtein(word, other));
+            best.max_by(f64::total_cmp)
+                .filter(|likeness| *likeness > 0.6)
         })
         .sum::<f64>();
     let by_words = 2.0 * shared / (typed.len() + wanted.len()) as f64;

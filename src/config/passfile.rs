@@ -10,15 +10,20 @@ use crate::secret::Secret;
 pub(super) fn default_path(environment: &Environment) -> Option<PathBuf> {
     match environment.get("PGPASSFILE") {
         Some(path) => Some(PathBuf::from(path)),
-        None => environment.get("HOME").map(|home| Path::new(home).join(".pgpass")),
+        None => environment
+            .get("HOME")
+            .map(|home| Path::new(home).join(".pgpass")),
     }
 }
 
 /// The password of the first line that fits a host, `host:port:database:user:password`, where `*`
 /// fits anything. Hosts are tried in order; one password serves all of them.
 pub(super) fn find(text: &str, hosts: &[Host], database: &str, user: &str) -> Option<Secret> {
-    let lines: Vec<Vec<Field>> =
-        text.lines().filter(|line| !line.starts_with('#')).map(split).collect();
+    let lines: Vec<Vec<Field>> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(split)
+        .collect();
     hosts.iter().find_map(|host| {
         let (host, port) = match host {
             Host::Tcp { host, port } => (host.as_str(), port),
@@ -28,7 +33,10 @@ pub(super) fn find(text: &str, hosts: &[Host], database: &str, user: &str) -> Op
         let wanted = [host, &port.to_string(), database, user];
         lines.iter().find_map(|line| match line.as_slice() {
             [pattern @ .., password] if pattern.len() == wanted.len() => {
-                let fits = pattern.iter().zip(wanted).all(|(field, wanted)| field.fits(wanted));
+                let fits = pattern
+                    .iter()
+                    .zip(wanted)
+                    .all(|(field, wanted)| field.fits(wanted));
                 fits.then(|| Secret::new(&password.text))
             }
             _ => None,
@@ -76,13 +84,22 @@ mod tests {
                     other:5432:shop:relay:wrong\n\
                     db:5432:shop:relay:a\\:b:c\n\
                     *:*:*:*:any\n";
-        let host = |host: &str| Host::Tcp { host: host.to_owned(), port: 5432 };
+        let host = |host: &str| Host::Tcp {
+            host: host.to_owned(),
+            port: 5432,
+        };
         let found = |host, user| find(text, &[host], "shop", user).map(|p| p.expose().to_owned());
         assert_eq!(found(host("db"), "relay").as_deref(), Some("a:b:c"));
         assert_eq!(found(host("db"), "else").as_deref(), Some("any"));
         assert!(find("db:5432:shop:relay:x", &[host("db")], "shop", "else").is_none());
-        let socket = Host::Unix { directory: "/run/pg".into(), port: 6 };
+        let socket = Host::Unix {
+            directory: "/run/pg".into(),
+            port: 6,
+        };
         let text = "localhost:6:shop:relay:socket";
-        assert_eq!(find(text, &[socket], "shop", "relay").unwrap().expose(), "socket");
+        assert_eq!(
+            find(text, &[socket], "shop", "relay").unwrap().expose(),
+            "socket"
+        );
     }
 }

@@ -41,8 +41,14 @@ impl fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("default"),
             Self::ConnectorDefault => f.write_str("default of Kafka Connect and Debezium"),
-            Self::File { file, property: None } => f.write_str(file),
-            Self::File { file, property: Some(property) } => write!(f, "{file}: {property}"),
+            Self::File {
+                file,
+                property: None,
+            } => f.write_str(file),
+            Self::File {
+                file,
+                property: Some(property),
+            } => write!(f, "{file}: {property}"),
             Self::Environment(name) => write!(f, "environment variable {name}"),
             Self::Flag => f.write_str("--set"),
         }
@@ -61,7 +67,13 @@ pub struct Settings(BTreeMap<String, Setting>);
 
 impl Settings {
     pub(super) fn set(&mut self, key: &str, value: impl Into<String>, origin: Origin) {
-        self.0.insert(key.to_owned(), Setting { value: value.into(), origin });
+        self.0.insert(
+            key.to_owned(),
+            Setting {
+                value: value.into(),
+                origin,
+            },
+        );
     }
 
     /// What the other door assumes where its files say nothing.
@@ -73,7 +85,11 @@ impl Settings {
 
     /// One layer in outboxd's own keys. A connection string counts less than the other keys of its
     /// layer and more than any layer before it.
-    pub(super) fn apply(&mut self, mut layer: Vec<(String, String, Origin)>, faults: &mut Vec<Fault>) {
+    pub(super) fn apply(
+        &mut self,
+        mut layer: Vec<(String, String, Origin)>,
+        faults: &mut Vec<Fault>,
+    ) {
         layer.sort_by_key(|(key, _, _)| key != keys::POSTGRES_URL);
         for (key, value, origin) in layer {
             if key != keys::POSTGRES_URL {
@@ -104,7 +120,8 @@ impl Settings {
         &'a self,
         prefix: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a Setting)> {
-        self.iter().filter_map(move |(key, setting)| Some((key.strip_prefix(prefix)?, setting)))
+        self.iter()
+            .filter_map(move |(key, setting)| Some((key.strip_prefix(prefix)?, setting)))
     }
 
     /// Every effective value with its origin, defaults included, by key; secrets as `***`.
@@ -114,7 +131,11 @@ impl Settings {
             .filter(|key| !key.default.is_empty() && !self.0.contains_key(key.name))
             .map(|key| (key.name.to_owned(), key.default.to_owned(), Origin::Default));
         let set = self.iter().map(|(key, setting)| {
-            (key.to_owned(), keys::masked(key, &setting.value), setting.origin.clone())
+            (
+                key.to_owned(),
+                keys::masked(key, &setting.value),
+                setting.origin.clone(),
+            )
         });
         let mut shown: Vec<_> = defaults.chain(set).collect();
         shown.sort();
@@ -124,7 +145,9 @@ impl Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.iter().map(|(key, setting)| (key, keys::masked(key, &setting.value)));
+        let shown = self
+            .iter()
+            .map(|(key, setting)| (key, keys::masked(key, &setting.value)));
         f.debug_map().entries(shown).finish()
     }
 }

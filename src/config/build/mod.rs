@@ -19,10 +19,15 @@ use crate::relay;
 type Choices<T> = &'static [(&'static str, T)];
 
 const BOOLEANS: Choices<bool> = &[("true", true), ("false", false)];
-const LOG_FORMATS: Choices<LogFormat> =
-    &[("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)];
-const ON_BLOCKED: Choices<fn() -> relay::OnBlocked> =
-    &[("wait", || relay::OnBlocked::Wait), ("exit", || relay::OnBlocked::Exit)];
+const LOG_FORMATS: Choices<LogFormat> = &[
+    ("auto", LogFormat::Auto),
+    ("text", LogFormat::Text),
+    ("json", LogFormat::Json),
+];
+const ON_BLOCKED: Choices<fn() -> relay::OnBlocked> = &[
+    ("wait", || relay::OnBlocked::Wait),
+    ("exit", || relay::OnBlocked::Exit),
+];
 
 /// `None` where something is wrong; the faults say what.
 pub(super) fn build(
@@ -32,7 +37,10 @@ pub(super) fn build(
     environment: &Environment,
     faults: &mut Vec<Fault>,
 ) -> Option<Config> {
-    let mut read = Read { settings: &settings, faults };
+    let mut read = Read {
+        settings: &settings,
+        faults,
+    };
     let name = read.text("name");
     // All of them before the first `?`: every fault is told in one go.
     let postgres = postgres::options(&mut read, &name, environment);
@@ -83,7 +91,9 @@ impl Read<'_> {
     }
 
     fn place(&self, key: &str) -> String {
-        self.settings.get(key).map_or_else(|| key.to_owned(), |setting| setting.origin.place(key))
+        self.settings
+            .get(key)
+            .map_or_else(|| key.to_owned(), |setting| setting.origin.place(key))
     }
 
     fn fault(&mut self, key: &str, message: impl Into<String>) {
@@ -102,10 +112,15 @@ impl Read<'_> {
 
     fn choice<T: Copy>(&mut self, key: &str, choices: Choices<T>) -> Option<T> {
         let text = self.text(key);
-        let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(&text));
+        let found = choices
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(&text));
         if found.is_none() {
             let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-            self.fault(key, format!("\"{text}\" is not one of {}", names.join(", ")));
+            self.fault(
+                key,
+                format!("\"{text}\" is not one of {}", names.join(", ")),
+            );
         }
         found.map(|(_, value)| *value)
     }
@@ -128,7 +143,10 @@ impl Read<'_> {
         match humantime::parse_duration(&text) {
             Ok(duration) if !duration.is_zero() => Some(duration),
             _ => {
-                self.fault(key, format!("\"{text}\" is not a duration such as 500ms, 30s or 5m"));
+                self.fault(
+                    key,
+                    format!("\"{text}\" is not a duration such as 500ms, 30s or 5m"),
+                );
                 None
             }
         }
@@ -136,7 +154,9 @@ impl Read<'_> {
 
     fn bytes(&mut self, key: &str) -> Option<usize> {
         let size: bytesize::ByteSize = self.parsed(key, "a size such as 512KiB or 16MiB")?;
-        let bytes = usize::try_from(size.as_u64()).ok().filter(|bytes| *bytes > 0);
+        let bytes = usize::try_from(size.as_u64())
+            .ok()
+            .filter(|bytes| *bytes > 0);
         if bytes.is_none() {
             self.fault(key, "must be at least 1 byte and fit into memory");
         }
@@ -146,7 +166,11 @@ impl Read<'_> {
     /// Items of a list; blanks around them do not count.
     fn list(&self, key: &str) -> Vec<String> {
         let text = self.text(key);
-        text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        text.split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
     fn first_line(&mut self, key: &str) -> Option<String> {
@@ -191,8 +215,11 @@ fn http(read: &mut Read<'_>) -> Option<HttpOptions> {
     match read.optional("http.listen") {
         None => Some(HttpOptions { listen: None }),
         Some(_) => {
-            let listen = read.parsed("http.listen", "an address and port such as 127.0.0.1:9464")?;
-            Some(HttpOptions { listen: Some(listen) })
+            let listen =
+                read.parsed("http.listen", "an address and port such as 127.0.0.1:9464")?;
+            Some(HttpOptions {
+                listen: Some(listen),
+            })
         }
     }
 }
@@ -200,5 +227,8 @@ fn http(read: &mut Read<'_>) -> Option<HttpOptions> {
 fn log(read: &mut Read<'_>) -> Option<LogOptions> {
     let format = read.choice("log.format", LOG_FORMATS);
     let level = read.required("log.level");
-    Some(LogOptions { format: format?, level: level? })
+    Some(LogOptions {
+        format: format?,
+        level: level?,
+    })
 }

@@ -25,8 +25,10 @@ const TARGETS: Choices<TargetSessionAttrs> = &[
     ("read-write", TargetSessionAttrs::ReadWrite),
     ("primary", TargetSessionAttrs::Primary),
 ];
-const CREATE: Choices<CreateMode> =
-    &[("missing", CreateMode::Missing), ("never", CreateMode::Never)];
+const CREATE: Choices<CreateMode> = &[
+    ("missing", CreateMode::Missing),
+    ("never", CreateMode::Never),
+];
 const PUBLICATION_MODES: Choices<PublicationMode> = &[
     ("missing", PublicationMode::CreateMissing),
     ("never", PublicationMode::MustExist),
@@ -54,7 +56,9 @@ pub(super) fn options(
     let connect_timeout = read.duration("postgres.connect_timeout");
     let wal_sender_timeout = read.duration("postgres.wal_sender_timeout");
     let (hosts, user) = (hosts?, user?);
-    let database = read.optional("postgres.database").unwrap_or_else(|| user.clone());
+    let database = read
+        .optional("postgres.database")
+        .unwrap_or_else(|| user.clone());
     let password = password(read, environment, &hosts, &database, &user);
     let path = |key: &str| read.optional(key).map(PathBuf::from);
     Some(Options {
@@ -97,7 +101,9 @@ fn password(
         return read.first_line("postgres.password_file").map(Secret::new);
     }
     let named = read.optional("postgres.passfile").map(PathBuf::from);
-    let path = named.clone().or_else(|| passfile::default_path(environment))?;
+    let path = named
+        .clone()
+        .or_else(|| passfile::default_path(environment))?;
     match std::fs::read_to_string(&path) {
         Ok(text) => passfile::find(&text, hosts, database, user),
         // A password file is there for those who have one.
@@ -134,9 +140,15 @@ fn hosts(read: &mut Read<'_>) -> Option<Vec<Host>> {
             return None;
         };
         hosts.push(if name.starts_with('/') {
-            Host::Unix { directory: PathBuf::from(name), port }
+            Host::Unix {
+                directory: PathBuf::from(name),
+                port,
+            }
         } else {
-            Host::Tcp { host: name.to_owned(), port }
+            Host::Tcp {
+                host: name.to_owned(),
+                port,
+            }
         });
     }
     Some(hosts)
@@ -154,7 +166,12 @@ pub(super) fn slot(read: &mut Read<'_>) -> Option<SlotOptions> {
             return None;
         }
     };
-    Some(SlotOptions { name, create: create?, failover: failover?, drop_on_stop: drop_on_stop? })
+    Some(SlotOptions {
+        name,
+        create: create?,
+        failover: failover?,
+        drop_on_stop: drop_on_stop?,
+    })
 }
 
 pub(super) fn publication(read: &mut Read<'_>) -> Option<PublicationOptions> {
@@ -183,7 +200,10 @@ pub(super) fn tables(read: &mut Read<'_>) -> Option<TableFilter> {
         table_exclude: read.optional("outbox.tables_exclude"),
     };
     let (key, filter) = if lists == TableLists::default() {
-        ("outbox.table", TableFilter::exact(&read.text("outbox.table")))
+        (
+            "outbox.table",
+            TableFilter::exact(&read.text("outbox.table")),
+        )
     } else {
         ("outbox.tables_include", TableFilter::lists(&lists))
     };
@@ -213,10 +233,17 @@ fn list_key(option: &str) -> &'static str {
 pub(super) fn snapshot(read: &mut Read<'_>) -> Option<SnapshotOptions> {
     let mode = read.choice("snapshot.mode", SNAPSHOT_MODES);
     let fetch_bytes = read.bytes("snapshot.fetch_bytes");
-    let overrides = read.settings.under("snapshot.select.").map(|(table, setting)| SelectOverride {
-        table: table.to_owned(),
-        statement: setting.value.clone(),
-    });
+    let overrides = read
+        .settings
+        .under("snapshot.select.")
+        .map(|(table, setting)| SelectOverride {
+            table: table.to_owned(),
+            statement: setting.value.clone(),
+        });
     let overrides = overrides.collect();
-    Some(SnapshotOptions { mode: mode?, fetch_bytes: fetch_bytes?, overrides })
+    Some(SnapshotOptions {
+        mode: mode?,
+        fetch_bytes: fetch_bytes?,
+        overrides,
+    })
 }

@@ -5,12 +5,20 @@ use crate::router::{
     Converter, HeaderPlacement, MissingField, OnUpdate, Options, TopicRoute, TopicRouteError,
 };
 
-const ON_UPDATE: Choices<OnUpdate> =
-    &[("warn", OnUpdate::Warn), ("error", OnUpdate::Error), ("fatal", OnUpdate::Fatal)];
-const MISSING: Choices<MissingField> =
-    &[("error", MissingField::Error), ("ignore", MissingField::Ignore)];
-const CONVERTERS: Choices<Converter> =
-    &[("raw", Converter::Raw), ("string", Converter::String), ("json", Converter::Json)];
+const ON_UPDATE: Choices<OnUpdate> = &[
+    ("warn", OnUpdate::Warn),
+    ("error", OnUpdate::Error),
+    ("fatal", OnUpdate::Fatal),
+];
+const MISSING: Choices<MissingField> = &[
+    ("error", MissingField::Error),
+    ("ignore", MissingField::Ignore),
+];
+const CONVERTERS: Choices<Converter> = &[
+    ("raw", Converter::Raw),
+    ("string", Converter::String),
+    ("json", Converter::Json),
+];
 
 pub(super) fn options(read: &mut Read<'_>) -> Option<Options> {
     let topic = topic(read);
@@ -73,7 +81,10 @@ fn placements(read: &mut Read<'_>, key: &str) -> Option<Vec<HeaderPlacement>> {
             read.fault(key, format!("\"{item}\" is not column or column:name"));
             return None;
         }
-        placements.push(HeaderPlacement { field: field.to_owned(), header: header.to_owned() });
+        placements.push(HeaderPlacement {
+            field: field.to_owned(),
+            header: header.to_owned(),
+        });
     }
     Some(placements)
 }

@@ -16,12 +16,25 @@ struct Role {
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 
 const ROLES: &[Role] = &[
-    Role { property: "key.converter", key: "outbox.key_format", default: JSON },
-    Role { property: "value.converter", key: "outbox.value_format", default: JSON },
+    Role {
+        property: "key.converter",
+        key: "outbox.key_format",
+        default: JSON,
+    },
+    Role {
+        property: "value.converter",
+        key: "outbox.value_format",
+        default: JSON,
+    },
 ];
 
 /// Options of converters that change nothing here.
-const HARMLESS: &[&str] = &["schemas.cache.size", "converter.type", "replace.null.with.default", "plugin.version"];
+const HARMLESS: &[&str] = &[
+    "schemas.cache.size",
+    "converter.type",
+    "replace.null.with.default",
+    "plugin.version",
+];
 
 pub(super) fn apply(connector: &Properties, worker: &Properties, out: &mut Out<'_>) {
     for role in ROLES {
@@ -38,7 +51,8 @@ pub(super) fn apply(connector: &Properties, worker: &Properties, out: &mut Out<'
         }
         match format(source, role, class.trim()) {
             Ok(format) if own || worker.get(role.property).is_some() => {
-                out.settings.set(role.key, format, source.origin(role.property));
+                out.settings
+                    .set(role.key, format, source.origin(role.property));
             }
             Ok(format) => out.settings.set(role.key, format, Origin::ConnectorDefault),
             Err(fault) => out.faults.push(fault),
@@ -62,8 +76,12 @@ fn without_class(connector: &Properties, role: &Role, out: &mut Out<'_>) {
     let prefix = format!("{}.", role.property);
     for (option, _) in connector.under(&prefix) {
         let name = format!("{prefix}{option}");
-        let message = format!("has no effect without {}, as in Kafka Connect", role.property);
-        out.notes.push(Note::warning(connector.place(&name), message));
+        let message = format!(
+            "has no effect without {}, as in Kafka Connect",
+            role.property
+        );
+        out.notes
+            .push(Note::warning(connector.place(&name), message));
     }
 }
 
@@ -75,12 +93,19 @@ fn format(source: &Properties, role: &Role, class: &str) -> Result<&'static str,
             let off = source
                 .get(&format!("{prefix}schemas.enable"))
                 .is_some_and(|value| value.trim().eq_ignore_ascii_case("false"));
-            (if off { "json" } else { "json_with_schemas" }, &["schemas.enable", "decimal.format"])
+            (
+                if off { "json" } else { "json_with_schemas" },
+                &["schemas.enable", "decimal.format"],
+            )
         }
         "ByteArrayConverter" => ("raw", &[]),
-        "BinaryDataConverter" | "ByteBufferConverter" => {
-            ("raw", &["delegate.converter.type", "delegate.converter.type.schemas.enable"])
-        }
+        "BinaryDataConverter" | "ByteBufferConverter" => (
+            "raw",
+            &[
+                "delegate.converter.type",
+                "delegate.converter.type.schemas.enable",
+            ],
+        ),
         "AvroConverter" | "ProtobufConverter" | "JsonSchemaConverter" => {
             let fault = Fault::new(
                 source.place(role.property),
@@ -103,14 +128,19 @@ fn format(source: &Properties, role: &Role, class: &str) -> Result<&'static str,
 fn check_options(source: &Properties, prefix: &str, options: &[&str]) -> Result<(), Fault> {
     for (option, value) in source.under(prefix) {
         let name = format!("{prefix}{option}");
-        if option == "converter.encoding" && !value.trim().eq_ignore_ascii_case("utf-8") && !value.trim().eq_ignore_ascii_case("utf8") {
+        if option == "converter.encoding"
+            && !value.trim().eq_ignore_ascii_case("utf-8")
+            && !value.trim().eq_ignore_ascii_case("utf8")
+        {
             let message = format!("\"{value}\" is not supported, only \"UTF-8\"");
             return Err(Fault::new(source.place(&name), message));
         }
         if !options.contains(&option) && !HARMLESS.contains(&option) {
             let fault = Fault::new(source.place(&name), "unknown property");
             return Err(match nearest(option, options.iter().copied()) {
-                Some(nearest) => fault.hint(format!("The nearest known one is \"{prefix}{nearest}\".")),
+                Some(nearest) => {
+                    fault.hint(format!("The nearest known one is \"{prefix}{nearest}\"."))
+                }
                 None => fault.hint("This converter has no such option."),
             });
         }

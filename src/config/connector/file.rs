@@ -33,26 +33,41 @@ pub(super) enum Shape {
 }
 
 impl Properties {
+    pub(super) fn at(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.entries.get(name).map(|entry| entry.value.as_str())
     }
 
     /// Set to true, in any spelling that Kafka takes.
     pub(super) fn is_true(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
+        self.get(name)
+            .is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.value.as_str()))
+        self.entries
+            .iter()
+            .map(|(name, entry)| (name.as_str(), entry.value.as_str()))
     }
 
     /// Names under `prefix`, without it.
     pub(super) fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
+        self.iter()
+            .filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value)))
     }
 
     pub(super) fn origin(&self, name: &str) -> Origin {
-        match self.entries.get(name).and_then(|entry| entry.written.clone()) {
+        match self
+            .entries
+            .get(name)
+            .and_then(|entry| entry.written.clone())
+        {
             Some(written) => written,
             None => Origin::File {
                 file: self.path.display().to_string(),
@@ -66,7 +81,10 @@ impl Properties {
     }
 
     pub(super) fn set(&mut self, name: &str, value: &str, written: Origin) {
-        let entry = Entry { value: value.to_owned(), written: Some(written) };
+        let entry = Entry {
+            value: value.to_owned(),
+            written: Some(written),
+        };
         self.entries.insert(name.to_owned(), entry);
     }
 
@@ -93,7 +111,10 @@ pub(super) fn read(path: &Path) -> Result<Properties, Fault> {
     let bytes = std::fs::read(path)
         .map_err(|error| Fault::new(&place, format!("cannot be read: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
+    let extension = path
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or("");
     let entries = if extension == "json" || text.trim_start().starts_with('{') {
         from_json(&text)
     } else if matches!(extension, "yaml" | "yml") || is_resource(&text) {
@@ -105,10 +126,28 @@ pub(super) fn read(path: &Path) -> Result<Properties, Fault> {
     // The way to comment in a JSON map.
     entries.retain(|name, _| !name.starts_with('_') && !name.starts_with("//"));
     let server = entries.keys().any(|name| name.starts_with("debezium."));
-    let shape = if server { Shape::DebeziumServer } else { Shape::Connect };
-    let entries =
-        entries.into_iter().map(|(name, value)| (name, Entry { value, written: None })).collect();
-    Ok(Properties { path: path.to_owned(), shape, entries })
+    let shape = if server {
+        Shape::DebeziumServer
+    } else {
+        Shape::Connect
+    };
+    let entries = entries
+        .into_iter()
+        .map(|(name, value)| {
+            (
+                name,
+                Entry {
+                    value,
+                    written: None,
+                },
+            )
+        })
+        .collect();
+    Ok(Properties {
+        path: path.to_owned(),
+        shape,
+        entries,
+    })
 }
 
 type Entries = BTreeMap<String, String>;
@@ -162,8 +201,9 @@ fn from_yaml(text: &str) -> Result<Entries, String> {
     if let Some(config) = field(spec, "config").and_then(Yaml::as_mapping) {
         for (name, value) in config {
             let name = text_of(name).ok_or("spec.config has a name that is not text")?;
-            let value = text_of(value)
-                .ok_or_else(|| format!("spec.config.{name} is not a string, a number or a boolean"))?;
+            let value = text_of(value).ok_or_else(|| {
+                format!("spec.config.{name} is not a string, a number or a boolean")
+            })?;
             entries.insert(name, value);
         }
     }
@@ -174,7 +214,10 @@ fn from_yaml(text: &str) -> Result<Entries, String> {
     };
     if kind == "KafkaConnector" {
         let metadata = field(document, "metadata");
-        lift(metadata.and_then(|metadata| field(metadata, "name")), "name");
+        lift(
+            metadata.and_then(|metadata| field(metadata, "name")),
+            "name",
+        );
         lift(field(spec, "class"), "connector.class");
         lift(field(spec, "tasksMax"), "tasks.max");
     } else {
@@ -195,7 +238,9 @@ fn load_yaml(text: &str) -> Result<Vec<Yaml<'_>>, String> {
     let place = |error: &ScanError| format!("is not YAML: line {}", error.marker().line());
     let mut loader = YamlLoader::default();
     loader.early_parse(false);
-    Parser::new_from_str(text).load(&mut loader, true).map_err(|error| place(&error))?;
+    Parser::new_from_str(text)
+        .load(&mut loader, true)
+        .map_err(|error| place(&error))?;
     match loader.error() {
         Some(error) => Err(place(error)),
         None => Ok(loader.into_documents()),
@@ -212,7 +257,9 @@ fn field<'a, 'text>(mapping: &'a Yaml<'text>, name: &str) -> Option<&'a Yaml<'te
 
 fn text_of(value: &Yaml<'_>) -> Option<String> {
     match value {
-        Yaml::Representation(text, ScalarStyle::Plain, _) if matches!(&**text, "" | "~" | "null") => {
+        Yaml::Representation(text, ScalarStyle::Plain, _)
+            if matches!(&**text, "" | "~" | "null") =>
+        {
             None
         }
         Yaml::Representation(text, _, _) => Some(text.to_string()),
@@ -240,7 +287,10 @@ mod tests {
     use super::*;
 
     fn entries(pairs: &[(&str, &str)]) -> Entries {
-        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -248,7 +298,10 @@ mod tests {
         let wanted = entries(&[("name", "n"), ("a", "1"), ("b", "true"), ("c", "x")]);
         let body = r#"{"name":"n","config":{"a":1,"b":true,"c":"x","d":null}}"#;
         assert_eq!(from_json(body).unwrap(), wanted);
-        assert_eq!(from_json(r#"{"name":"n","a":"1","b":true,"c":"x"}"#).unwrap(), wanted);
+        assert_eq!(
+            from_json(r#"{"name":"n","a":"1","b":true,"c":"x"}"#).unwrap(),
+            wanted
+        );
     }
 
     #[test]
@@ -280,7 +333,13 @@ mod tests {
     #[test]
     fn properties_follow_java() {
         let text = b"# c\n! c\na = x\nb:y\nc=one\\\n   two\nd=\\u00e9\ne=a\\:b\n";
-        let wanted = [("a", "x"), ("b", "y"), ("c", "onetwo"), ("d", "\u{e9}"), ("e", "a:b")];
+        let wanted = [
+            ("a", "x"),
+            ("b", "y"),
+            ("c", "onetwo"),
+            ("d", "\u{e9}"),
+            ("e", "a:b"),
+        ];
         assert_eq!(from_properties(text).unwrap(), entries(&wanted));
     }
 }

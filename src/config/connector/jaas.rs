@@ -27,7 +27,9 @@ pub(super) fn parse(text: &str) -> Result<Login, String> {
         if tokens.next()?.as_deref() != Some("=") {
             return Err(format!("option \"{name}\" has no value"));
         }
-        let value = tokens.next()?.ok_or_else(|| format!("option \"{name}\" has no value"))?;
+        let value = tokens
+            .next()?
+            .ok_or_else(|| format!("option \"{name}\" has no value"))?;
         match name.as_str() {
             "username" => user = Some(value),
             "password" => password = Some(Secret::new(value)),
@@ -86,7 +88,9 @@ mod tests {
         let pair = |user: &str, password: &str| Ok((user.to_owned(), password.to_owned()));
         let module = "org.apache.kafka.common.security.scram.ScramLoginModule";
         assert_eq!(
-            login(&format!("{module} required username=\"relay\" password=\"s3;\\\"cret\";")),
+            login(&format!(
+                "{module} required username=\"relay\" password=\"s3;\\\"cret\";"
+            )),
             pair("relay", "s3;\"cret")
         );
         assert_eq!(
@@ -98,8 +102,14 @@ mod tests {
     #[test]
     fn faults_do_not_show_the_password() {
         for (text, expected) in [
-            ("x.ScramLoginModule required password=\"hunter2\";", "has no username"),
-            ("x.ScramLoginModule required username=u password=\"hunter2", "a quote is not closed"),
+            (
+                "x.ScramLoginModule required password=\"hunter2\";",
+                "has no username",
+            ),
+            (
+                "x.ScramLoginModule required username=u password=\"hunter2",
+                "a quote is not closed",
+            ),
             (
                 "x.OAuthBearerLoginModule required a=\"hunter2\";",
                 "login module OAuthBearerLoginModule is not supported; PlainLoginModule and ScramLoginModule are",

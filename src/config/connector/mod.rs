@@ -1,13 +1,13 @@
 //! The door for the files of Kafka Connect and Debezium: every property goes through the table
 //! that decides what becomes of it, and what is honoured becomes a setting under outboxd's own key.
 
-mod apply;
 mod converters;
 mod file;
 mod jaas;
 mod placement;
 mod producer;
 mod providers;
+mod row;
 mod server;
 mod table;
 mod transforms;
@@ -19,6 +19,8 @@ use super::{Fault, Note, Sources};
 use file::{Properties, Shape};
 use providers::Providers;
 use table::{CONNECTOR, ROUTER};
+
+pub(super) use table::{Row, tables};
 use transforms::Router;
 
 /// What the parts of this door write to.
@@ -46,7 +48,11 @@ pub(super) fn read(
     };
     let (connector, worker) = (open(&sources.connector), open(&sources.worker));
     let (mut connector, worker) = (connector?.unwrap_or_default(), worker?);
-    let mut out = Out { settings, faults, notes };
+    let mut out = Out {
+        settings,
+        faults,
+        notes,
+    };
     let providers = Providers::new(worker.as_ref(), environment);
     let mut worker = worker.unwrap_or_default();
     connector.change_values(|file, text| providers.resolve(text, file), out.faults);
@@ -71,16 +77,26 @@ pub(super) fn read(
 
 fn check_class(connector: &Properties, faults: &mut Vec<Fault>) -> Option<()> {
     let fault = match connector.get("connector.class") {
-        None => Fault::new(connector.path.display().to_string(), "connector.class is not set")
-            .hint("It has to be io.debezium.connector.postgresql.PostgresConnector."),
-        Some(class) if matches!(class.rsplit('.').next(), Some("PostgresConnector" | "PostgreSQL")) => {
+        None => Fault::new(
+            connector.path.display().to_string(),
+            "connector.class is not set",
+        )
+        .hint("It has to be io.debezium.connector.postgresql.PostgresConnector."),
+        Some(class)
+            if matches!(
+                class.rsplit('.').next(),
+                Some("PostgresConnector" | "PostgreSQL")
+            ) =>
+        {
             return Some(());
         }
         Some(class) => Fault::new(
             connector.place("connector.class"),
             format!("connector \"{class}\" is not supported"),
         )
-        .hint("outboxd takes the place of io.debezium.connector.postgresql.PostgresConnector only."),
+        .hint(
+            "outboxd takes the place of io.debezium.connector.postgresql.PostgresConnector only.",
+        ),
     };
     faults.push(fault);
     None
@@ -91,8 +107,8 @@ fn apply(connector: &Properties, router: Option<&Router>, out: &mut Out<'_>) {
     for (name, _) in connector.iter() {
         let option = router.and_then(|router| name.strip_prefix(router.prefix.as_str()));
         match option {
-            Some(option) => apply::apply(ROUTER, option, connector, name, out),
-            None => apply::apply(CONNECTOR, name, connector, name, out),
+            Some(option) => row::apply(ROUTER, option, connector, name, out),
+            None => row::apply(CONNECTOR, name, connector, name, out),
         }
     }
 }
@@ -107,18 +123,28 @@ fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
     select_overrides(connector, out);
     // Debezium's defaults, where they are not outboxd's own.
     out.settings.set_connector_default("slot.name", "debezium");
-    out.settings.set_connector_default("publication.name", "dbz_publication");
+    out.settings
+        .set_connector_default("publication.name", "dbz_publication");
     let file = connector.path.display().to_string();
     if connector.get("publication.autocreate.mode").is_none() {
         let message = "publication.autocreate.mode is not set: a missing publication is made for the outbox table alone, not for all tables as Debezium does";
         out.notes.push(Note::info(&file, message));
     }
     if connector.get("plugin.name").is_none() {
-        let message = "plugin.name is not set: outboxd uses pgoutput, Debezium would use decoderbufs";
+        let message =
+            "plugin.name is not set: outboxd uses pgoutput, Debezium would use decoderbufs";
         out.notes.push(Note::warning(&file, message));
     }
-    let lists = ["tables_include", "tables_exclude", "schemas_include", "schemas_exclude"];
-    if lists.iter().all(|list| out.settings.get(&format!("outbox.{list}")).is_none()) {
+    let lists = [
+        "tables_include",
+        "tables_exclude",
+        "schemas_include",
+        "schemas_exclude",
+    ];
+    if lists
+        .iter()
+        .all(|list| out.settings.get(&format!("outbox.{list}")).is_none())
+    {
         let fault = Fault::new(file, "table.include.list is not set")
             .hint("Set it to the outbox table, as schema.table.");
         out.faults.push(fault);
@@ -132,23 +158,31 @@ fn warn_of_tolerance(connector: &Properties, out: &mut Out<'_>) {
         ("event.deserialization.failure.handling.mode", "fail"),
     ];
     for (name, harmless) in usual {
-        let Some(value) = connector.get(name) else { continue };
+        let Some(value) = connector.get(name) else {
+            continue;
+        };
         if !value.trim().eq_ignore_ascii_case(harmless) {
             let message = format!(
                 "\"{value}\" drops events that fail; outboxd drops none, relay.on_blocked says what it does"
             );
-            out.notes.push(Note::warning(connector.place(name), message));
+            out.notes
+                .push(Note::warning(connector.place(name), message));
         }
     }
 }
 
 fn skipped_operations(connector: &Properties, out: &mut Out<'_>) {
     const NAME: &str = "skipped.operations";
-    let Some(value) = connector.get(NAME) else { return };
+    let Some(value) = connector.get(NAME) else {
+        return;
+    };
     for operation in value.split(',').map(str::trim) {
         match operation.to_ascii_lowercase().as_str() {
             "c" => {
-                let fault = Fault::new(connector.place(NAME), "inserts cannot be skipped: they are the events");
+                let fault = Fault::new(
+                    connector.place(NAME),
+                    "inserts cannot be skipped: they are the events",
+                );
                 out.faults.push(fault);
             }
             "u" => {
@@ -167,7 +201,11 @@ fn skipped_operations(connector: &Properties, out: &mut Out<'_>) {
 fn select_overrides(connector: &Properties, out: &mut Out<'_>) {
     const NAME: &str = "snapshot.select.statement.overrides";
     let tables = connector.get(NAME).unwrap_or("");
-    for table in tables.split(',').map(str::trim).filter(|table| !table.is_empty()) {
+    for table in tables
+        .split(',')
+        .map(str::trim)
+        .filter(|table| !table.is_empty())
+    {
         let name = format!("{NAME}.{table}");
         match connector.get(&name) {
             Some(statement) => {

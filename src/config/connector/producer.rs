@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::file::Properties;
 use super::table::PRODUCER;
-use super::{Out, apply, jaas};
+use super::{Out, jaas, row};
 use crate::config::Fault;
 use crate::config::settings::beside;
 
@@ -16,7 +16,10 @@ struct Found<'a> {
 impl Found<'_> {
     fn get(&self, option: &str) -> Option<&str> {
         let (properties, name) = self.places.get(option)?;
-        properties.get(name).map(str::trim).filter(|value| !value.is_empty())
+        properties
+            .get(name)
+            .map(str::trim)
+            .filter(|value| !value.is_empty())
     }
 
     fn set(&self, key: &str, option: &str, value: &str, out: &mut Out<'_>) {
@@ -32,7 +35,10 @@ impl Found<'_> {
     }
 
     fn fault(&self, option: &str, message: impl Into<String>) -> Fault {
-        let place = self.places.get(option).map(|(properties, name)| properties.place(name));
+        let place = self
+            .places
+            .get(option)
+            .map(|(properties, name)| properties.place(name));
         Fault::new(place.unwrap_or_else(|| option.to_owned()), message)
     }
 }
@@ -41,22 +47,28 @@ impl Found<'_> {
 /// `producer.override.*` of the connector. The worker's own security settings stand in for those
 /// that are not repeated under `producer.`: brokers that need them for one need them for all.
 pub(super) fn apply(connector: &Properties, worker: &Properties, out: &mut Out<'_>) {
-    let mut found = Found { places: BTreeMap::new() };
+    let mut found = Found {
+        places: BTreeMap::new(),
+    };
     for (name, _) in worker.iter() {
         let shared = ["bootstrap.servers", "security.protocol"].contains(&name)
             || name.starts_with("sasl.")
             || name.starts_with("ssl.");
         if shared {
-            found.places.insert(name.to_owned(), (worker, name.to_owned()));
+            found
+                .places
+                .insert(name.to_owned(), (worker, name.to_owned()));
         }
     }
     for (properties, prefix) in [(worker, "producer."), (connector, "producer.override.")] {
         for (option, _) in properties.under(prefix) {
-            found.places.insert(option.to_owned(), (properties, format!("{prefix}{option}")));
+            found
+                .places
+                .insert(option.to_owned(), (properties, format!("{prefix}{option}")));
         }
     }
     for (option, (properties, name)) in &found.places {
-        apply::apply(PRODUCER, option, properties, name, out);
+        row::apply(PRODUCER, option, properties, name, out);
     }
     login(&found, out);
     trust(&found, out);
@@ -64,13 +76,19 @@ pub(super) fn apply(connector: &Properties, worker: &Properties, out: &mut Out<'
     if let Some((properties, name)) = found.places.get("ssl.endpoint.identification.algorithm") {
         let value = properties.get(name).unwrap_or("").trim();
         let value = if value.is_empty() { "none" } else { value };
-        out.settings.set("kafka.ssl.endpoint.identification.algorithm", value, properties.origin(name));
+        out.settings.set(
+            "kafka.ssl.endpoint.identification.algorithm",
+            value,
+            properties.origin(name),
+        );
     }
 }
 
 fn login(found: &Found<'_>, out: &mut Out<'_>) {
     const OPTION: &str = "sasl.jaas.config";
-    let Some(text) = found.get(OPTION) else { return };
+    let Some(text) = found.get(OPTION) else {
+        return;
+    };
     match jaas::parse(text) {
         Ok(login) => {
             found.set("kafka.sasl.username", OPTION, &login.user, out);
@@ -90,8 +108,15 @@ enum Store {
 /// Java takes a store for JKS where its type is not said, and reads PKCS#12 under that name too.
 fn store(found: &Found<'_>, which: &str) -> Store {
     let location = found.get(&format!("ssl.{which}.location")).unwrap_or("");
-    let stored = found.get(&format!("ssl.{which}.type")).unwrap_or("").to_ascii_uppercase();
-    let extension = location.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
+    let stored = found
+        .get(&format!("ssl.{which}.type"))
+        .unwrap_or("")
+        .to_ascii_uppercase();
+    let extension = location
+        .rsplit('.')
+        .next()
+        .unwrap_or("")
+        .to_ascii_lowercase();
     match (stored.as_str(), extension.as_str()) {
         ("PEM", _) => Store::Pem,
         ("PKCS12", _) | ("", "p12" | "pfx") => Store::Pkcs12,
@@ -104,7 +129,9 @@ fn trust(found: &Found<'_>, out: &mut Out<'_>) {
         found.set("kafka.ssl.ca.pem", "ssl.truststore.certificates", text, out);
     }
     const LOCATION: &str = "ssl.truststore.location";
-    let Some(path) = found.path(LOCATION) else { return };
+    let Some(path) = found.path(LOCATION) else {
+        return;
+    };
     match store(found, "truststore") {
         Store::Pem => found.set("kafka.ssl.ca.location", LOCATION, &path, out),
         Store::Pkcs12 => out.faults.push(
@@ -121,14 +148,19 @@ fn trust(found: &Found<'_>, out: &mut Out<'_>) {
 fn identity(found: &Found<'_>, out: &mut Out<'_>) {
     for (option, key) in [
         ("ssl.keystore.key", "kafka.ssl.key.pem"),
-        ("ssl.keystore.certificate.chain", "kafka.ssl.certificate.pem"),
+        (
+            "ssl.keystore.certificate.chain",
+            "kafka.ssl.certificate.pem",
+        ),
     ] {
         if let Some(text) = found.get(option) {
             found.set(key, option, text, out);
         }
     }
     const LOCATION: &str = "ssl.keystore.location";
-    let Some(path) = found.path(LOCATION) else { return };
+    let Some(path) = found.path(LOCATION) else {
+        return;
+    };
     match store(found, "keystore") {
         // Java's PEM key store holds the key and its certificates in one file.
         Store::Pem => {
@@ -138,7 +170,12 @@ fn identity(found: &Found<'_>, out: &mut Out<'_>) {
         Store::Pkcs12 => {
             found.set("kafka.ssl.keystore.location", LOCATION, &path, out);
             if let Some(password) = found.get("ssl.keystore.password") {
-                found.set("kafka.ssl.keystore.password", "ssl.keystore.password", password, out);
+                found.set(
+                    "kafka.ssl.keystore.password",
+                    "ssl.keystore.password",
+                    password,
+                    out,
+                );
             }
         }
         Store::Jks => {

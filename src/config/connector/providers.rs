@@ -31,10 +31,18 @@ const USUAL: &[(&str, Provider)] = &[
 impl<'a> Providers<'a> {
     /// As `config.providers` of the worker says.
     pub(super) fn new(worker: Option<&Properties>, environment: &'a Environment) -> Self {
-        let mut by_name: BTreeMap<_, _> =
-            USUAL.iter().map(|(name, provider)| ((*name).to_owned(), Ok(*provider))).collect();
-        let names = worker.and_then(|worker| worker.get("config.providers")).unwrap_or("");
-        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let mut by_name: BTreeMap<_, _> = USUAL
+            .iter()
+            .map(|(name, provider)| ((*name).to_owned(), Ok(*provider)))
+            .collect();
+        let names = worker
+            .and_then(|worker| worker.get("config.providers"))
+            .unwrap_or("");
+        for name in names
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
             let class = worker
                 .and_then(|worker| worker.get(&format!("config.providers.{name}.class")))
                 .unwrap_or("");
@@ -46,7 +54,10 @@ impl<'a> Providers<'a> {
             };
             by_name.insert(name.to_owned(), provider);
         }
-        Self { by_name, environment }
+        Self {
+            by_name,
+            environment,
+        }
     }
 
     /// `text` with every placeholder replaced. What has no colon inside the braces is none.
@@ -54,7 +65,9 @@ impl<'a> Providers<'a> {
         let mut out = String::new();
         let mut rest = text;
         while let Some(start) = rest.find("${") {
-            let Some(end) = rest[start..].find('}').map(|length| start + length) else { break };
+            let Some(end) = rest[start..].find('}').map(|length| start + length) else {
+                break;
+            };
             out.push_str(&rest[..start]);
             let inner = &rest[start + 2..end];
             match inner.split_once(':') {
@@ -72,8 +85,14 @@ impl<'a> Providers<'a> {
     /// Debezium Server's files may name environment variables without a provider.
     fn plain(&self, name: &str, as_written: &str, properties: &Properties) -> String {
         let variable = properties.shape == Shape::DebeziumServer
-            && name.bytes().all(|byte| byte.is_ascii_uppercase() || b"_0123456789".contains(&byte));
-        let value = if variable { self.environment.get(name) } else { None };
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || b"_0123456789".contains(&byte));
+        let value = if variable {
+            self.environment.get(name)
+        } else {
+            None
+        };
         value.unwrap_or(as_written).to_owned()
     }
 
@@ -86,7 +105,9 @@ impl<'a> Providers<'a> {
         let provider = match self.by_name.get(provider) {
             Some(Ok(provider)) => *provider,
             Some(Err(class)) => {
-                return Err(format!("config provider \"{provider}\" is of class \"{class}\", and only Kafka's own for files, directories and the environment are known"));
+                return Err(format!(
+                    "config provider \"{provider}\" is of class \"{class}\", and only Kafka's own for files, directories and the environment are known"
+                ));
             }
             None => {
                 let names: Vec<_> = self.by_name.keys().map(String::as_str).collect();
@@ -107,9 +128,11 @@ impl<'a> Providers<'a> {
                 let path = beside(&properties.path, path);
                 let bytes = std::fs::read(&path)
                     .map_err(|error| format!("\"{path}\" cannot be read: {error}"))?;
-                let mut entries =
-                    file::from_properties(&bytes).map_err(|reason| format!("\"{path}\": {reason}"))?;
-                entries.remove(key).ok_or_else(|| format!("\"{path}\" has no key \"{key}\""))
+                let mut entries = file::from_properties(&bytes)
+                    .map_err(|reason| format!("\"{path}\": {reason}"))?;
+                entries
+                    .remove(key)
+                    .ok_or_else(|| format!("\"{path}\" has no key \"{key}\""))
             }
             Provider::Directory => {
                 let path = Path::new(&beside(&properties.path, path)).join(key);

@@ -1,22 +1,28 @@
 //! Debezium Server's properties as a connector's and a worker's.
 
 use super::Out;
-use super::apply;
 use super::file::Properties;
+use super::row;
 use super::table::SERVER;
 use crate::config::Fault;
 
 const FORMATS: &[(&str, &str)] = &[
     ("json", "org.apache.kafka.connect.json.JsonConverter"),
-    ("simplestring", "org.apache.kafka.connect.storage.StringConverter"),
+    (
+        "simplestring",
+        "org.apache.kafka.connect.storage.StringConverter",
+    ),
     ("binary", "io.debezium.converters.BinaryDataConverter"),
     ("avro", "io.confluent.connect.avro.AvroConverter"),
-    ("protobuf", "io.confluent.connect.protobuf.ProtobufConverter"),
+    (
+        "protobuf",
+        "io.confluent.connect.protobuf.ProtobufConverter",
+    ),
 ];
 
 /// Sorts the properties of `connector` into those of a connector and those of a worker.
 pub(super) fn split(connector: &mut Properties, worker: &mut Properties, out: &mut Out<'_>) {
-    let mut source = Properties { path: connector.path.clone(), ..Properties::default() };
+    let mut source = Properties::at(&connector.path);
     if worker.iter().next().is_none() {
         worker.path.clone_from(&connector.path);
     }
@@ -28,7 +34,9 @@ pub(super) fn split(connector: &mut Properties, worker: &mut Properties, out: &m
             ("debezium.transforms", "transforms"),
             ("debezium.predicates", "predicates"),
         ];
-        let lifted = sorted.iter().find_map(|(from, to)| Some((from, to, name.strip_prefix(from)?)));
+        let lifted = sorted
+            .iter()
+            .find_map(|(from, to)| Some((from, to, name.strip_prefix(from)?)));
         match lifted {
             Some((from, to, rest)) if !from.contains("offset") => {
                 // Quarkus takes ${…} for its own; a backslash keeps it.
@@ -40,7 +48,7 @@ pub(super) fn split(connector: &mut Properties, worker: &mut Properties, out: &m
                 worker.set(&format!("producer.{rest}"), value, origin);
             }
             _ if name.starts_with("debezium.format.") => {}
-            _ if name.starts_with("debezium.") => apply::apply(SERVER, name, connector, name, out),
+            _ if name.starts_with("debezium.") => row::apply(SERVER, name, connector, name, out),
             _ => out.notes.push(crate::config::Note::info(
                 connector.place(name),
                 "has no effect: it belongs to another library",
@@ -56,7 +64,11 @@ pub(super) fn split(connector: &mut Properties, worker: &mut Properties, out: &m
 fn formats(server: &Properties, source: &mut Properties, out: &mut Out<'_>) {
     for part in ["key", "value", "header"] {
         let name = format!("debezium.format.{part}");
-        let format = server.get(&name).unwrap_or("json").trim().to_ascii_lowercase();
+        let format = server
+            .get(&name)
+            .unwrap_or("json")
+            .trim()
+            .to_ascii_lowercase();
         let Some((_, class)) = FORMATS.iter().find(|(known, _)| *known == format) else {
             let names: Vec<_> = FORMATS.iter().take(3).map(|(known, _)| *known).collect();
             let message = format!("\"{format}\" is not one of {}", names.join(", "));
@@ -67,9 +79,9 @@ fn formats(server: &Properties, source: &mut Properties, out: &mut Out<'_>) {
         for prefix in ["debezium.format.".to_owned(), format!("{name}.")] {
             for (option, value) in server.under(&prefix) {
                 let own = prefix != "debezium.format."
-                    || !["key", "value", "header"].iter().any(|part| {
-                        option == *part || option.starts_with(&format!("{part}."))
-                    });
+                    || !["key", "value", "header"]
+                        .iter()
+                        .any(|part| option == *part || option.starts_with(&format!("{part}.")));
                 if own {
                     let written = server.origin(&format!("{prefix}{option}"));
                     source.set(&format!("{part}.converter.{option}"), value, written);

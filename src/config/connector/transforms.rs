@@ -19,7 +19,11 @@ pub(super) fn find_router(connector: &Properties, out: &mut Out<'_>) -> Option<R
     let mut router = None;
     let mut others = false;
     let names = connector.get("transforms").unwrap_or("");
-    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+    for name in names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+    {
         let prefix = format!("transforms.{name}.");
         let fault = match connector.get(&format!("{prefix}type")) {
             Some(CLASS) if router.is_none() => {
@@ -57,15 +61,22 @@ pub(super) fn find_router(connector: &Properties, out: &mut Out<'_>) -> Option<R
 /// A predicate that lets the outbox table's events through is the same as none; others are refused.
 pub(super) fn apply_predicate(connector: &Properties, router: &Router, out: &mut Out<'_>) {
     let property = format!("{}predicate", router.prefix);
-    let Some(name) = connector.get(&property).map(str::trim).filter(|name| !name.is_empty()) else {
+    let Some(name) = connector
+        .get(&property)
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+    else {
         return;
     };
     let negated = connector.is_true(&format!("{}negate", router.prefix));
     let type_name = format!("predicates.{name}.type");
     let class = connector.get(&type_name).unwrap_or("");
     let fault = match class.rsplit('.').next().unwrap_or("") {
-        "" => Fault::new(connector.place(&property), format!("predicate \"{name}\" has no type"))
-            .hint(format!("Set {type_name}.")),
+        "" => Fault::new(
+            connector.place(&property),
+            format!("predicate \"{name}\" has no type"),
+        )
+        .hint(format!("Set {type_name}.")),
         "TopicNameMatches" => match narrow(connector, name, negated, out) {
             Ok(()) => return,
             Err(fault) => fault,
@@ -99,28 +110,45 @@ fn narrow(
         .unwrap_or("");
     let (list, list_name) = match connector.get("table.include.list") {
         Some(list) => (list, "table.include.list"),
-        None => (connector.get("table.whitelist").unwrap_or(""), "table.whitelist"),
+        None => (
+            connector.get("table.whitelist").unwrap_or(""),
+            "table.whitelist",
+        ),
     };
     let mut kept = Vec::new();
-    for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+    for item in list
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+    {
         let table = literal(item).ok_or_else(|| {
-            Fault::new(&place, format!("whether it takes \"{item}\" of {list_name} cannot be told"))
-                .hint(format!("Name the outbox table itself in {list_name}."))
+            Fault::new(
+                &place,
+                format!("whether it takes \"{item}\" of {list_name} cannot be told"),
+            )
+            .hint(format!("Name the outbox table itself in {list_name}."))
         })?;
         let topic = format!("{prefix}.{table}");
         if regex.is_match(&topic).unwrap_or(false) != negated {
             kept.push(item);
         } else {
-            let message = format!("events of \"{table}\" do not reach the Event Router and are not published");
+            let message = format!(
+                "events of \"{table}\" do not reach the Event Router and are not published"
+            );
             out.notes.push(Note::warning(&place, message));
         }
     }
     if kept.is_empty() {
         let message = format!("\"{pattern}\" takes the topic of no table in {list_name}");
-        return Err(Fault::new(&place, message)
-            .detail(format!("The topic of a table is {prefix}.SCHEMA.TABLE here.")));
+        return Err(Fault::new(&place, message).detail(format!(
+            "The topic of a table is {prefix}.SCHEMA.TABLE here."
+        )));
     }
-    out.settings.set("outbox.tables_include", kept.join(","), connector.origin(list_name));
+    out.settings.set(
+        "outbox.tables_include",
+        kept.join(","),
+        connector.origin(list_name),
+    );
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! A worker's properties, and the environment variables that Debezium's image makes them from.
 
-use super::apply;
 use super::file::Properties;
+use super::row;
 use super::table::WORKER;
 use super::{Out, table};
 use crate::config::Origin;
@@ -34,6 +34,6 @@ pub(super) fn overlay(worker: &mut Properties, environment: &Environment) {
 
 pub(super) fn apply(worker: &Properties, out: &mut Out<'_>) {
     for (name, _) in worker.iter() {
-        apply::apply(WORKER, name, worker, name, out);
+        row::apply(WORKER, name, worker, name, out);
     }
 }

@@ -20,13 +20,16 @@ const AUTOCREATE_MODES: &[Word] = &[
 ];
 
 const ONE_STREAM: &str = "one slot is one stream, so there is one task";
-const WINDOW: &str = "relay.max_in_flight_bytes and relay.max_in_flight_records bound what is under way";
-const RETRIES: &str = "the relay tries again for as long as it takes (relay.backoff_min, relay.backoff_max)";
+const WINDOW: &str =
+    "relay.max_in_flight_bytes and relay.max_in_flight_records bound what is under way";
+const RETRIES: &str =
+    "the relay tries again for as long as it takes (relay.backoff_min, relay.backoff_max)";
 const NO_HISTORY: &str = "the stream itself describes its tables";
 const INCREMENTAL: &str = "there are no incremental snapshots";
 const VALUES: &str = "it would change the values of events";
 const JVM: &str = "it concerns the Java program";
-const DEAD_LETTERS: &str = "Kafka Connect has dead letter queues for sinks only: it never had an effect";
+const DEAD_LETTERS: &str =
+    "Kafka Connect has dead letter queues for sinks only: it never had an effect";
 const SLOT_REMEMBERS: &str = "the slot is the only memory of the position";
 
 #[rustfmt::skip]

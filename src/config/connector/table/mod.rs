@@ -23,7 +23,7 @@ pub(super) struct Property {
 pub(super) enum Treatment {
     /// Becomes this key of outboxd's own.
     Becomes(&'static str, As),
-    /// Has its effect through code that reads it by name; the text says which.
+    /// Has its effect through code that reads it by name; the text says what it is.
     Honoured(&'static str),
     /// Accepted at these values (the first is the usual one), refused at others.
     Only(&'static [&'static str], &'static str),
@@ -58,11 +58,17 @@ pub(super) struct Word {
 }
 
 const fn becomes(name: &'static str, key: &'static str, how: As) -> Property {
-    Property { name, treatment: Treatment::Becomes(key, how) }
+    Property {
+        name,
+        treatment: Treatment::Becomes(key, how),
+    }
 }
 
 const fn honoured(name: &'static str, effect: &'static str) -> Property {
-    Property { name, treatment: Treatment::Honoured(effect) }
+    Property {
+        name,
+        treatment: Treatment::Honoured(effect),
+    }
 }
 
 const fn only(
@@ -70,27 +76,47 @@ const fn only(
     values: &'static [&'static str],
     reason: &'static str,
 ) -> Property {
-    Property { name, treatment: Treatment::Only(values, reason) }
+    Property {
+        name,
+        treatment: Treatment::Only(values, reason),
+    }
 }
 
 const fn ignored(name: &'static str, reason: &'static str) -> Property {
-    Property { name, treatment: Treatment::Ignored(reason) }
+    Property {
+        name,
+        treatment: Treatment::Ignored(reason),
+    }
 }
 
 const fn refused(name: &'static str, reason: &'static str) -> Property {
-    Property { name, treatment: Treatment::Refused(reason) }
+    Property {
+        name,
+        treatment: Treatment::Refused(reason),
+    }
 }
 
 const fn old(name: &'static str, new: &'static str) -> Property {
-    Property { name, treatment: Treatment::OldNameOf(new) }
+    Property {
+        name,
+        treatment: Treatment::OldNameOf(new),
+    }
 }
 
 const fn word(theirs: &'static str, ours: &'static str) -> Word {
-    Word { theirs, ours, old: false }
+    Word {
+        theirs,
+        ours,
+        old: false,
+    }
 }
 
 const fn old_word(theirs: &'static str, ours: &'static str) -> Word {
-    Word { theirs, ours, old: true }
+    Word {
+        theirs,
+        ours,
+        old: true,
+    }
 }
 
 impl Property {
@@ -108,4 +134,74 @@ pub(super) fn find(table: &'static [Property], name: &str) -> Option<&'static Pr
         .iter()
         .find(|property| property.name == name)
         .or_else(|| table.iter().find(|property| property.covers(name)))
+}
+
+/// A row as the documents show it.
+pub(in crate::config) struct Row {
+    pub(in crate::config) name: &'static str,
+    pub(in crate::config) here: String,
+}
+
+/// All tables with a title each.
+pub(in crate::config) fn tables() -> Vec<(&'static str, Vec<Row>)> {
+    [
+        ("Connector", CONNECTOR),
+        ("Event Router (`transforms.NAME.`)", ROUTER),
+        ("Worker", WORKER),
+        (
+            "Producer (`producer.` of the worker, `producer.override.` of the connector)",
+            PRODUCER,
+        ),
+        ("Debezium Server", SERVER),
+    ]
+    .into_iter()
+    .map(|(title, table)| (title, table.iter().map(Row::of).collect()))
+    .collect()
+}
+
+impl Row {
+    fn of(property: &Property) -> Self {
+        let here = match property.treatment {
+            Treatment::Becomes(key, how) => match how.shown() {
+                None => format!("honoured: `{key}`"),
+                Some(how) => format!("honoured: `{key}`, {how}"),
+            },
+            Treatment::Honoured(effect) => format!("honoured: {effect}"),
+            Treatment::Only([""], reason) => format!("refused unless empty: {reason}"),
+            Treatment::Only(values, reason) => {
+                let values = values.iter().filter(|value| !value.is_empty());
+                let values: Vec<_> = values.map(|value| format!("`{value}`")).collect();
+                format!("only {}: {reason}", values.join(", "))
+            }
+            Treatment::Ignored(reason) => format!("ignored with a note: {reason}"),
+            Treatment::Refused(reason) => format!("refused: {reason}"),
+            Treatment::OldNameOf(new) => format!("old name of `{new}`, with a warning"),
+        };
+        Self {
+            name: property.name,
+            here,
+        }
+    }
+}
+
+impl As {
+    fn shown(self) -> Option<String> {
+        match self {
+            Self::Words(words) => {
+                let changed = words
+                    .iter()
+                    .filter(|word| word.theirs != word.ours || word.old);
+                let changed: Vec<_> = changed
+                    .map(|word| {
+                        let old = if word.old { ", an old name" } else { "" };
+                        format!("`{}` is `{}`{old}", word.theirs, word.ours)
+                    })
+                    .collect();
+                Some(changed.join("; ")).filter(|text| !text.is_empty())
+            }
+            Self::LowerCase => Some("in lower case, as Debezium does not quote it".to_owned()),
+            Self::Path => Some("relative to the file".to_owned()),
+            Self::Text | Self::Boolean | Self::Milliseconds => None,
+        }
+    }
 }

@@ -2,7 +2,11 @@
 
 use super::{As, Property, Word, becomes, honoured, ignored, old, only, word};
 
-const ON_UPDATE: &[Word] = &[word("warn", "warn"), word("error", "error"), word("fatal", "fatal")];
+const ON_UPDATE: &[Word] = &[
+    word("warn", "warn"),
+    word("error", "error"),
+    word("fatal", "fatal"),
+];
 const MISSING: &[Word] = &[word("error", "error"), word("ignore", "ignore")];
 const TRACING: &str = "no spans are made; place the column as a header to carry a trace on";
 

@@ -35,12 +35,19 @@ fn treat(
         Treatment::Becomes(key, how) => become_setting(key, how, properties, name, out),
         Treatment::Honoured(_) => {}
         Treatment::Only(allowed, reason) => {
-            if !allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(value)) {
-                out.faults.push(only(properties, name, value, allowed, reason));
+            if !allowed
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(value))
+            {
+                out.faults
+                    .push(only(properties, name, value, allowed, reason));
             }
         }
         Treatment::Ignored(reason) => {
-            out.notes.push(Note::info(properties.place(name), format!("has no effect: {reason}")));
+            out.notes.push(Note::info(
+                properties.place(name),
+                format!("has no effect: {reason}"),
+            ));
         }
         Treatment::Refused(reason) => {
             let message = format!("is not supported: {reason}");
@@ -50,11 +57,13 @@ fn treat(
             let new_name = format!("{}{new}", name.strip_suffix(option).unwrap_or(""));
             if properties.get(&new_name).is_some() {
                 let message = format!("is the old name of {new}, which is set too and counts");
-                out.notes.push(Note::warning(properties.place(name), message));
+                out.notes
+                    .push(Note::warning(properties.place(name), message));
                 return;
             }
             let message = format!("is the old name of {new}");
-            out.notes.push(Note::warning(properties.place(name), message));
+            out.notes
+                .push(Note::warning(properties.place(name), message));
             if let Some(renamed) = table::find(table, new) {
                 treat(renamed, table, option, properties, name, out);
             }
@@ -62,21 +71,23 @@ fn treat(
     }
 }
 
-fn only(
-    properties: &Properties,
-    name: &str,
-    value: &str,
-    allowed: &[&str],
-    reason: &str,
-) -> Fault {
+fn only(properties: &Properties, name: &str, value: &str, allowed: &[&str], reason: &str) -> Fault {
     let place = properties.place(name);
     match allowed {
         [""] => Fault::new(place, format!("is not supported: {reason}")),
         _ => {
-            let allowed: Vec<_> = allowed.iter().filter(|allowed| !allowed.is_empty()).collect();
-            let names: Vec<_> = allowed.iter().map(|allowed| format!("\"{allowed}\"")).collect();
-            let message =
-                format!("\"{value}\" is not supported, only {}: {reason}", names.join(" and "));
+            let allowed: Vec<_> = allowed
+                .iter()
+                .filter(|allowed| !allowed.is_empty())
+                .collect();
+            let names: Vec<_> = allowed
+                .iter()
+                .map(|allowed| format!("\"{allowed}\""))
+                .collect();
+            let message = format!(
+                "\"{value}\" is not supported, only {}: {reason}",
+                names.join(" and ")
+            );
             Fault::new(place, message)
         }
     }
@@ -89,7 +100,9 @@ fn become_setting(
     name: &str,
     out: &mut Out<'_>,
 ) {
-    let Some(value) = properties.get(name) else { return };
+    let Some(value) = properties.get(name) else {
+        return;
+    };
     let blank = value.trim().is_empty();
     let converted = match how {
         As::Text if keys::is_secret(key) => Ok(value.to_owned()),
@@ -100,14 +113,20 @@ fn become_setting(
         As::Milliseconds => milliseconds(value),
         As::Path => Ok(beside(&properties.path, value.trim())),
         As::Words(words) => {
-            let word = words.iter().find(|word| word.theirs.eq_ignore_ascii_case(value.trim()));
+            let word = words
+                .iter()
+                .find(|word| word.theirs.eq_ignore_ascii_case(value.trim()));
             if let Some(word) = word.filter(|word| word.old) {
                 let message = format!("\"{}\" is the old name of \"{}\"", word.theirs, word.ours);
-                out.notes.push(Note::warning(properties.place(name), message));
+                out.notes
+                    .push(Note::warning(properties.place(name), message));
             }
             word.map(|word| word.ours.to_owned()).ok_or_else(|| {
-                let names: Vec<_> =
-                    words.iter().filter(|word| !word.old).map(|word| word.theirs).collect();
+                let names: Vec<_> = words
+                    .iter()
+                    .filter(|word| !word.old)
+                    .map(|word| word.theirs)
+                    .collect();
                 format!("\"{value}\" is not one of {}", names.join(", "))
             })
         }
@@ -133,14 +152,11 @@ fn milliseconds(value: &str) -> Result<String, String> {
 }
 
 /// Debezium and Kafka Connect pass over what they do not know; a slip then goes unnoticed.
-fn unknown(
-    table: &'static [Property],
-    option: &str,
-    properties: &Properties,
-    name: &str,
-) -> Fault {
+fn unknown(table: &'static [Property], option: &str, properties: &Properties, name: &str) -> Fault {
     let prefix = name.strip_suffix(option).unwrap_or("");
-    let known = table.iter().map(|property| property.name.trim_end_matches(['*', '.']));
+    let known = table
+        .iter()
+        .map(|property| property.name.trim_end_matches(['*', '.']));
     let fault = Fault::new(properties.place(name), "unknown property");
     match nearest(option, known) {
         Some(nearest) => fault.hint(format!("The nearest known one is \"{prefix}{nearest}\".")),
