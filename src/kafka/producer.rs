@@ -24,6 +24,11 @@ const IN_FLIGHT_WAIT: Duration = Duration::from_millis(1);
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 /// librdkafka's queue is full, or a topic is not ready.
 const HELD_WAIT: Duration = Duration::from_millis(5);
+/// While records are in flight, new ones gather this long or until there are so many, and then leave
+/// together: a broker's work is per request, and a walsender's rows come one by one. With nothing in
+/// flight the first one leaves at once.
+const GATHER: Duration = Duration::from_millis(2);
+const GATHER_RECORDS: usize = 1000;
 /// Sends between two polls, so that reports flow while a long batch is handed over.
 const SENDS_PER_POLL: usize = 1000;
 
@@ -51,6 +56,7 @@ pub(super) fn run(
         outstanding: 0,
         halted: false,
         settled: Vec::new(),
+        gathering_since: None,
     };
     loop {
         match worker.next_command(commands) {
@@ -85,6 +91,8 @@ struct Worker {
     /// A record failed; nothing is sent until the caller says so.
     halted: bool,
     settled: Vec<DeliveryReport>,
+    /// Since when the front of the queue has waited for company.
+    gathering_since: Option<Instant>,
 }
 
 enum Sent {
@@ -96,7 +104,9 @@ enum Sent {
 
 impl Worker {
     fn next_command(&self, commands: &Receiver<Command>) -> Next {
-        let wait = if !self.queue.is_empty() {
+        let wait = if let Some(since) = self.gathering_since {
+            GATHER.saturating_sub(since.elapsed()).min(IN_FLIGHT_WAIT)
+        } else if !self.queue.is_empty() {
             HELD_WAIT
         } else if self.outstanding > 0 {
             IN_FLIGHT_WAIT
@@ -113,6 +123,10 @@ impl Worker {
 
     /// Sends what can be sent and collects what has settled.
     fn turn(&mut self) {
+        if self.should_gather() {
+            self.poll();
+            return;
+        }
         loop {
             let mut sends = 0;
             let mut held = false;
@@ -148,6 +162,19 @@ impl Worker {
                     fate: Fate::NotSent,
                 }));
         }
+    }
+
+    fn should_gather(&mut self) -> bool {
+        let wants_company =
+            self.outstanding > 0 && !self.halted && (1..GATHER_RECORDS).contains(&self.queue.len());
+        if wants_company {
+            let since = *self.gathering_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < GATHER {
+                return true;
+            }
+        }
+        self.gathering_since = None;
+        false
     }
 
     fn send(&mut self, ticket: Ticket, record: &Record) -> Sent {

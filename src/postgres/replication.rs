@@ -294,15 +294,17 @@ const QUEUED_LIMIT_BYTES: usize = 4096;
 
 impl ReplicationStream {
     /// Waits until something moved: while `reading`, until more bytes have come; else until what is
-    /// queued is written. So status updates go out also while nothing is read. Cancel-safe.
-    pub async fn progress(&mut self, reading: bool) -> Result<(), PostgresError> {
+    /// queued is written. So status updates go out also while nothing is read. Returns how many
+    /// bytes were read. Cancel-safe.
+    pub async fn progress(&mut self, reading: bool) -> Result<usize, PostgresError> {
         if reading {
-            self.channel.fill().await?;
+            let read = self.channel.fill().await?;
             self.heard_at = Instant::now();
-            return Ok(());
+            return Ok(read);
         }
         if self.channel.has_output() {
-            return self.channel.flush().await;
+            self.channel.flush().await?;
+            return Ok(0);
         }
         std::future::pending().await
     }

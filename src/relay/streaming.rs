@@ -27,6 +27,53 @@ struct Loop {
     held: Option<Problem>,
     /// Since when nothing is read.
     paused_at: Option<Instant>,
+    appetite: Appetite,
+}
+
+/// Holding back on purpose while there is a backlog.
+///
+/// A walsender sends each row by itself while the socket takes it, and a reader that is always ready
+/// costs both sides a packet and a wake-up a row. One that lets the socket fill halves the server's
+/// work and reads many rows at once. While rows come one by one with time in between it never rests.
+#[derive(Default)]
+struct Appetite {
+    small_reads_in_a_row: u32,
+    last_read_at: Option<Instant>,
+    rest_until: Option<Instant>,
+}
+
+impl Appetite {
+    const BACKLOG_READS: u32 = 16;
+    const BACKLOG_GAP: Duration = Duration::from_micros(300);
+    const SMALL_READ_BYTES: usize = 64 * 1024;
+    const REST: Duration = Duration::from_millis(1);
+
+    fn note_read(&mut self, bytes: usize, now: Instant) {
+        let busy = self
+            .last_read_at
+            .is_some_and(|last| now - last < Self::BACKLOG_GAP);
+        let after_rest = self.rest_until.take().is_some();
+        self.last_read_at = Some(now);
+        if bytes >= Self::SMALL_READ_BYTES {
+            return;
+        }
+        self.small_reads_in_a_row = if busy || after_rest {
+            self.small_reads_in_a_row + 1
+        } else {
+            0
+        };
+        // A rest that brought next to nothing was one too many: the backlog is gone.
+        if after_rest && bytes < 2048 {
+            self.small_reads_in_a_row = 0;
+        }
+        if self.small_reads_in_a_row >= Self::BACKLOG_READS {
+            self.rest_until = Some(now + Self::REST);
+        }
+    }
+
+    fn is_resting(&self, now: Instant) -> bool {
+        self.rest_until.is_some_and(|until| now < until)
+    }
 }
 
 /// When the next status update is due.
@@ -92,6 +139,7 @@ impl Relay {
             target,
             held: None,
             paused_at: None,
+            appetite: Appetite::default(),
         };
         self.run_loop(state).await
     }
@@ -115,6 +163,8 @@ impl Relay {
             }
             let reading = self.may_read(&state);
             self.note_pause(&mut state, reading);
+            let rested_at = state.appetite.rest_until.filter(|_| reading);
+            let resting = reading && state.appetite.is_resting(Instant::now());
             let due_at = state.pace.due_at(self.outbound.pipeline.confirmed());
             tokio::select! {
                 biased;
@@ -126,7 +176,13 @@ impl Relay {
                 () = until(state.give_up_at) => return Ok(Ended::Undrained),
                 turn = self.outbound.turn() => turn?,
                 _ = tick.tick() => self.on_tick(&state, reading)?,
-                moved = state.stream.progress(reading) => moved.map_err(RelayError::from)?,
+                () = until(rested_at), if resting => {}
+                moved = state.stream.progress(reading && !resting) => {
+                    let bytes = moved.map_err(RelayError::from)?;
+                    if bytes > 0 {
+                        state.appetite.note_read(bytes, Instant::now());
+                    }
+                }
             }
         }
     }

@@ -89,7 +89,7 @@ async fn drain() {
         format!("--set=postgres.url={}", postgres.url()),
         "--set=slot.name=outbox".to_owned(),
         "--set=publication.name=outbox".to_owned(),
-        "--set=outbox.headers=seq:header".to_owned(),
+        "--set=outbox.headers=seq".to_owned(),
         format!("--set=kafka.bootstrap.servers={}", kafka.servers()),
     ]
     .into();

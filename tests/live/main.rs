@@ -6,6 +6,7 @@
 #[path = "../support/live/mod.rs"]
 mod support;
 
+mod article;
 mod delivery;
 mod faults;
 mod snapshot;

@@ -22,7 +22,7 @@ impl Relay {
             format!("postgres.url={}", postgres.url()),
             "slot.name=outbox".to_owned(),
             "publication.name=outbox".to_owned(),
-            "outbox.headers=seq:header".to_owned(),
+            "outbox.headers=seq".to_owned(),
             format!("kafka.bootstrap.servers={}", kafka.servers()),
         ];
         for setting in base
@@ -41,6 +41,7 @@ impl Relay {
             .args(args)
             .env("OUTBOXD_HTTP_LISTEN", format!("127.0.0.1:{http}"))
             .env("OUTBOXD_LOG_FORMAT", "json")
+            .env_remove("OUTBOXD_TEST_CACHE")
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
