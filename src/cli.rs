@@ -69,8 +69,8 @@ pub struct DemoArgs {
     /// Publish to this broker instead of the in-process one
     #[arg(long, value_name = "HOST:PORT")]
     pub broker: Option<String>,
-    /// Orders that the shop takes
-    #[arg(long, default_value_t = 120)]
+    /// Orders that the shop takes; each gives three events
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub orders: u32,
     /// Folder with initdb and postgres; found by itself where Debian puts them
     #[arg(long, value_name = "DIR")]

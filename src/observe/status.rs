@@ -60,7 +60,7 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Positions {
     #[serde(serialize_with = "as_text")]
     pub received_lsn: Lsn,
@@ -68,6 +68,8 @@ pub struct Positions {
     pub confirmed_lsn: Lsn,
     pub in_flight_records: usize,
     pub in_flight_bytes: usize,
+    /// Age of the oldest commit that is not confirmed; 0 when caught up.
+    pub lag_seconds: f64,
     pub records_published: u64,
     pub transactions: u64,
 }
@@ -96,6 +98,8 @@ struct Inner {
     slot: String,
     publication: String,
     error: Option<Problem>,
+    #[serde(serialize_with = "as_unix_seconds_if_any")]
+    error_since: Option<SystemTime>,
     #[serde(flatten)]
     positions: Positions,
     slot_facts: Option<SlotFacts>,
@@ -111,6 +115,7 @@ impl Status {
             slot: slot.to_owned(),
             publication: publication.to_owned(),
             error: None,
+            error_since: None,
             positions: Positions::default(),
             slot_facts: None,
         })))
@@ -131,8 +136,14 @@ impl Status {
         self.lock().state
     }
 
-    pub fn set_problem(&self, problem: Option<Problem>) {
-        self.lock().error = problem;
+    /// The first problem after none begins the time; another one in between does not.
+    pub fn set_problem(&self, problem: Option<Problem>, now: SystemTime) {
+        let mut inner = self.lock();
+        inner.error_since = match problem {
+            Some(_) => inner.error_since.or(Some(now)),
+            None => None,
+        };
+        inner.error = problem;
     }
 
     pub fn problem(&self) -> Option<Problem> {
@@ -165,4 +176,92 @@ fn as_unix_seconds<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S:
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
     serializer.serialize_u64(seconds)
+}
+
+fn as_unix_seconds_if_any<S: Serializer>(
+    time: &Option<SystemTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => as_unix_seconds(time, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn problem(message: &str) -> Problem {
+        Problem {
+            message: message.to_owned(),
+            detail: None,
+            hint: Some("do this".to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_json_has_state_error_positions_and_slot() {
+        let status = Status::new("shop", "outboxd", "pub", at(1));
+        assert!(status.set_state(State::Blocked, at(2)));
+        assert!(!status.set_state(State::Blocked, at(3)));
+        status.set_problem(Some(problem("one")), at(4));
+        status.set_problem(Some(problem("<b>two</b>")), at(5));
+        status.set_positions(Positions {
+            received_lsn: Lsn::new(0x1_0000_00FF),
+            lag_seconds: 1.5,
+            in_flight_records: 2,
+            ..Positions::default()
+        });
+        status.set_slot_facts(SlotFacts {
+            active: true,
+            wal_status: Some("reserved".to_owned()),
+            retained_bytes: Some(10),
+            ..SlotFacts::default()
+        });
+        let found: serde_json::Value = serde_json::from_str(&status.to_json().unwrap()).unwrap();
+        let expected = json!({
+            "name": "shop",
+            "version": env!("CARGO_PKG_VERSION"),
+            "state": "blocked",
+            "state_since": 2,
+            "slot": "outboxd",
+            "publication": "pub",
+            "error": { "message": "<b>two</b>", "detail": null, "hint": "do this" },
+            "error_since": 4,
+            "received_lsn": "1/FF",
+            "confirmed_lsn": "0/0",
+            "in_flight_records": 2,
+            "in_flight_bytes": 0,
+            "lag_seconds": 1.5,
+            "records_published": 0,
+            "transactions": 0,
+            "slot_facts": {
+                "active": true,
+                "wal_status": "reserved",
+                "retained_bytes": 10,
+                "confirmed_lag_bytes": null,
+                "safe_wal_bytes": null
+            }
+        });
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_problem_that_is_over_is_not_shown() {
+        let status = Status::new("shop", "outboxd", "pub", at(1));
+        status.set_problem(Some(problem("one")), at(4));
+        status.set_problem(None, at(5));
+        assert_eq!(status.problem(), None);
+        status.set_problem(Some(problem("two")), at(6));
+        assert_eq!(status.lock().error_since, Some(at(6)));
+    }
 }

@@ -95,6 +95,8 @@ impl Relay {
         };
         let bound = i64::try_from(limits.bytes).unwrap_or(i64::MAX);
         view.metrics.in_flight_limit_bytes.set(bound);
+        let bound = i64::try_from(limits.records).unwrap_or(i64::MAX);
+        view.metrics.in_flight_limit_records.set(bound);
         let pipeline = Pipeline::new(EventRouter::new(config.router.clone()), limits);
         let outbound = Outbound::start(pipeline, sink, options, view.clone())?;
         let backoff = Backoff::new(options.backoff_min, options.backoff_max);
@@ -259,11 +261,19 @@ impl Relay {
     fn show(&self) {
         let pipeline = &self.outbound.pipeline;
         let (window, counters) = (pipeline.window(), pipeline.counters());
+        let now = Timestamp::from(std::time::SystemTime::now());
+        let lag_us = pipeline.oldest_unconfirmed_commit().map_or(0, |commit| {
+            now.as_postgres_us()
+                .saturating_sub(commit.as_postgres_us())
+                .max(0)
+        });
+        let lag_seconds = lag_us as f64 / 1e6;
         self.view.status.set_positions(Positions {
             received_lsn: pipeline.received(),
             confirmed_lsn: pipeline.confirmed(),
             in_flight_records: window.len(),
             in_flight_bytes: window.bytes(),
+            lag_seconds,
             records_published: counters.records,
             transactions: counters.transactions,
         });
@@ -293,13 +303,7 @@ impl Relay {
                 *count,
             );
         }
-        let now = Timestamp::from(std::time::SystemTime::now());
-        let lag_us = pipeline.oldest_unconfirmed_commit().map_or(0, |commit| {
-            now.as_postgres_us()
-                .saturating_sub(commit.as_postgres_us())
-                .max(0)
-        });
-        metrics.lag_seconds.set(lag_us as f64 / 1e6);
+        metrics.lag_seconds.set(lag_seconds);
         let health = self.outbound.health();
         metrics
             .kafka_queue_records

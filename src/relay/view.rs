@@ -52,7 +52,8 @@ impl View {
         if self.status.state() == State::Stopping {
             return;
         }
-        self.status.set_problem(Some(problem.clone()));
+        self.status
+            .set_problem(Some(problem.clone()), SystemTime::now());
         self.phase().blocked = true;
         self.show(State::Blocked);
     }
@@ -61,7 +62,7 @@ impl View {
     pub(super) fn unblock(&self) {
         let mut phase = self.phase();
         phase.blocked = false;
-        self.status.set_problem(None);
+        self.status.set_problem(None, SystemTime::now());
         tracing::info!("recovered: records are delivered again");
         self.show(phase.doing);
     }
@@ -69,15 +70,14 @@ impl View {
     /// A problem beside the blocked one does not hide it.
     pub(super) fn set_problem(&self, problem: Option<Problem>) {
         if !self.phase().blocked {
-            self.status.set_problem(problem);
+            self.status.set_problem(problem, SystemTime::now());
         }
     }
 
     pub(super) fn report(&self, problem: &Problem, unsaid: u64) {
-        let empty = String::new();
         tracing::error!(
-            detail = %problem.detail.as_ref().unwrap_or(&empty).escape_debug(),
-            hint = %problem.hint.as_ref().unwrap_or(&empty).escape_debug(),
+            detail = problem.detail.as_deref(),
+            hint = problem.hint.as_deref(),
             repeated = unsaid,
             "{}",
             problem.message

@@ -7,6 +7,7 @@
 mod support;
 
 mod fuzz;
+mod metrics;
 mod pgoutput_builder;
 mod pgoutput_golden;
 mod tidy;
