@@ -210,7 +210,7 @@ mod tests {
         let text = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
-        assert!(lines[0].contains("A         created"), "{text}");
+        assert!(lines[0].contains("A created"), "{text}");
         assert!(
             lines[1].ends_with("a repeat: not applied again  +2 more"),
             "{text}"

@@ -20,6 +20,7 @@ pub(super) struct Opened {
     pub(super) plan: Plan,
 }
 
+#[expect(clippy::large_enum_variant, reason = "one value per connection")]
 pub(super) enum Plan {
     /// Stream from the slot, which stands at this position.
     Stream { confirmed: Lsn },

@@ -36,6 +36,10 @@ pub struct EventRouter {
 }
 
 #[derive(Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one per row, taken apart at once; a box would allocate"
+)]
 pub enum Routed {
     Publish { record: Record, note: Option<Note> },
     Drop(DropReason),
@@ -124,13 +128,10 @@ impl EventRouter {
             });
         }
         let (value, note) = self.value(&read(plan.payload)?);
-        let topic = match field(plan.route) {
-            Datum::Text(routed) => routed,
-            _ => {
-                return Err(RouteError::NullRoute {
-                    column: self.options.route_field.clone(),
-                });
-            }
+        let Datum::Text(topic) = field(plan.route) else {
+            return Err(RouteError::NullRoute {
+                column: self.options.route_field.clone(),
+            });
         };
         let topic = self.topic(&String::from_utf8_lossy(topic));
         let record = Record {

@@ -2,7 +2,7 @@
 //! `scripts/bench` runs it; it prints a table and asserts nothing about time.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../support/live/mod.rs"]
 mod support;
 

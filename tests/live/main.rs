@@ -2,7 +2,7 @@
 //! cannot be had.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../support/live/mod.rs"]
 mod support;
 

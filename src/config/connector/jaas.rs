@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn user_and_password_are_found_however_they_are_quoted() {
-        let login = |text| parse(text).map(|l| (l.user, l.password.expose().to_owned()));
+        let login = |text: &str| parse(text).map(|l| (l.user, l.password.expose().to_owned()));
         let pair = |user: &str, password: &str| Ok((user.to_owned(), password.to_owned()));
         let module = "org.apache.kafka.common.security.scram.ScramLoginModule";
         assert_eq!(
