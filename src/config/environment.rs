@@ -27,7 +27,8 @@ impl Environment {
             .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The layer of outboxd's own variables.
+    /// The layer of outboxd's own variables. A name under one of the sections has to be a key; what
+    /// else begins with `OUTBOXD_` may be a script's.
     pub(super) fn settings(&self, faults: &mut Vec<Fault>) -> Vec<(String, String, Origin)> {
         let mut layer = Vec::new();
         for (name, value) in self.iter() {
@@ -39,14 +40,24 @@ impl Environment {
                     layer.push((key, value.to_owned(), Origin::Environment(name.to_owned())));
                 }
                 None if is_of_kubernetes(rest, value) => {}
-                None => faults.push(keys::unknown(
-                    name,
-                    &rest.to_ascii_lowercase().replacen('_', ".", 1),
-                )),
+                None if is_in_a_section(rest) => {
+                    let key = rest.to_ascii_lowercase().replacen('_', ".", 1);
+                    faults.push(keys::unknown(name, &key));
+                }
+                None => {}
             }
         }
         layer
     }
+}
+
+fn is_in_a_section(rest: &str) -> bool {
+    KEYS.iter()
+        .filter_map(|key| key.name.split_once('.'))
+        .any(|(section, _)| {
+            let first = rest.split('_').next().unwrap_or(rest);
+            first.eq_ignore_ascii_case(section)
+        })
 }
 
 /// Kubernetes sets these for every service whose name begins with `outboxd`.

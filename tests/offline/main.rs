@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod configuration;
 mod fuzz;
 mod metrics;
 mod pgoutput_builder;

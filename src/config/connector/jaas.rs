@@ -86,11 +86,11 @@ mod tests {
     fn user_and_password_are_found_however_they_are_quoted() {
         let login = |text: &str| parse(text).map(|l| (l.user, l.password.expose().to_owned()));
         let pair = |user: &str, password: &str| Ok((user.to_owned(), password.to_owned()));
-        let module = "org.apache.kafka.common.security.scram.ScramLoginModule";
         assert_eq!(
-            login(&format!(
-                "{module} required username=\"relay\" password=\"s3;\\\"cret\";"
-            )),
+            login(
+                "org.apache.kafka.common.security.scram.ScramLoginModule required \
+                 username=\"relay\" password=\"s3;\\\"cret\";"
+            ),
             pair("relay", "s3;\"cret")
         );
         assert_eq!(

@@ -1,0 +1,207 @@
+//! Files that run, each with what it becomes.
+
+use outboxd::postgres::publication::PublicationMode;
+use outboxd::postgres::snapshot::SnapshotMode;
+use outboxd::postgres::{Host, SslMode};
+use outboxd::router::{Converter, OnUpdate};
+
+use super::{Given, notes, set_values};
+
+#[test]
+fn the_article_runs() {
+    let config = Given::connector("01-article.json")
+        .worker("05-worker.properties")
+        .config();
+    assert_eq!(
+        set_values(&config),
+        [
+            "kafka.bootstrap.servers=127.0.0.1:9092",
+            "kafka.compression.type=lz4",
+            "kafka.linger.ms=5",
+            "name=outbox",
+            "outbox.expand_json=true",
+            "outbox.headers=seq",
+            "outbox.key=aggregateid",
+            "outbox.key_format=string",
+            "outbox.route_by=aggregatetype",
+            "outbox.tables_include=public.outbox",
+            "outbox.topic=outbox.event.${routedByValue}",
+            "outbox.value_format=json",
+            "postgres.database=shop",
+            "postgres.host=127.0.0.1",
+            "postgres.password=***",
+            "postgres.port=5432",
+            "postgres.user=outboxd",
+            "publication.create=filtered",
+            "publication.name=outbox",
+            "slot.name=outbox",
+        ]
+    );
+    let host = Host::Tcp {
+        host: "127.0.0.1".to_owned(),
+        port: 5432,
+    };
+    assert_eq!(config.postgres.hosts, [host]);
+    assert_eq!(
+        config.postgres.password.as_ref().unwrap().expose(),
+        "secret"
+    );
+    assert_eq!(config.publication.mode, PublicationMode::Filtered);
+    assert!(config.tables.matches("public", "outbox"));
+    assert_eq!(config.router.value_converter, Converter::Json);
+    assert!(config.router.expand_json);
+    assert_eq!(
+        notes(&config),
+        [
+            "01-article.json: tasks.max: has no effect: one slot is one stream, so there is one task",
+            "01-article.json: tombstones.on.delete: has no effect: the Event Router drops deletes and their tombstones",
+            "05-worker.properties: offset.flush.interval.ms: has no effect: the slot is the only memory of the position",
+            "05-worker.properties: offset.storage.file.filename: has no effect: the slot is the only memory of the position",
+            "05-worker.properties: plugin.path: has no effect: it concerns the Java program",
+        ]
+    );
+}
+
+#[test]
+fn brokers_may_come_from_the_environment_or_a_flag() {
+    let article = || Given::connector("01-article.json");
+    for given in [
+        article().variable("OUTBOXD_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092"),
+        article().variable("BOOTSTRAP_SERVERS", "127.0.0.1:9092"),
+        article().variable("CONNECT_BOOTSTRAP_SERVERS", "127.0.0.1:9092"),
+        article().broker(),
+    ] {
+        assert_eq!(given.config().kafka.bootstrap_servers(), "127.0.0.1:9092");
+    }
+}
+
+#[test]
+fn the_insert_and_delete_outbox_runs() {
+    let config = Given::connector("03-insert-delete-heartbeat.json")
+        .broker()
+        .variable("OUTBOX_DB_PASSWORD", "hunter2")
+        .config();
+    assert_eq!(
+        config.postgres.password.as_ref().unwrap().expose(),
+        "hunter2"
+    );
+    assert_eq!(config.snapshot.mode, SnapshotMode::NoData);
+    assert!(config.tables.matches("inv", "outbox") && !config.tables.matches("public", "outbox"));
+    let headers: Vec<_> = config
+        .router
+        .headers
+        .iter()
+        .map(|placed| placed.header.as_str())
+        .collect();
+    assert_eq!(headers, ["operation", "version"]);
+}
+
+#[test]
+fn a_variable_that_is_missing_is_named() {
+    assert_eq!(
+        Given::connector("03-insert-delete-heartbeat.json")
+            .broker()
+            .faults(),
+        "03-insert-delete-heartbeat.json: database.password: environment variable \"OUTBOX_DB_PASSWORD\" is not set"
+    );
+}
+
+#[test]
+fn a_bare_map_with_a_constant_topic_runs() {
+    let config = Given::connector("04-constant-topic.json").broker().config();
+    assert_eq!(config.publication.mode, PublicationMode::MustExist);
+    assert_eq!(config.publication.name.as_str(), "billing_pub");
+    assert_eq!(config.router.topic.topic("anything"), "billing.events");
+    assert_eq!(config.router.id_field, "event_id");
+    assert_eq!(config.router.value_converter, Converter::String);
+}
+
+#[test]
+fn standalone_properties_with_their_worker_run() {
+    let config = Given::connector("05-standalone.properties")
+        .worker("05-worker.properties")
+        .config();
+    assert_eq!(config.name, "outbox");
+    assert_eq!(
+        config.postgres.password.as_ref().unwrap().expose(),
+        "secret"
+    );
+    assert_eq!(config.postgres.ssl_mode, SslMode::VerifyFull);
+    assert_eq!(
+        config.postgres.ssl_root_cert,
+        Some(super::connectors().join("ca.pem"))
+    );
+    assert_eq!(config.router.topic.topic("order"), "shop.order.v1");
+    assert_eq!(config.router.on_update, OnUpdate::Fatal);
+    assert!(config.router.tombstone_on_empty);
+    assert_eq!(config.router.key_converter, Converter::String);
+    assert_eq!(config.router.value_converter, Converter::Json);
+    assert!(notes(&config).contains(
+        &"value.converter: the connector sets none: the worker's JsonConverter is used".to_owned()
+    ));
+}
+
+#[test]
+fn a_strimzi_resource_runs() {
+    let config = Given::connector("06-strimzi.yaml")
+        .broker()
+        .variable("DB_USER", "relay")
+        .variable("DB_PASSWORD", "hunter2")
+        .config();
+    assert_eq!(config.name, "outbox");
+    assert_eq!(config.postgres.user, "relay");
+    assert_eq!(config.router.topic.topic("order"), "order");
+    assert_eq!(config.router.headers.len(), 2);
+}
+
+#[test]
+fn a_predicate_on_the_outbox_tables_topic_runs() {
+    let config = Given::connector("08-predicate.json").broker().config();
+    assert!(config.slot.failover);
+    assert_eq!(config.snapshot.mode, SnapshotMode::NoData);
+    assert_eq!(config.router.on_update, OnUpdate::Fatal);
+    assert!(config.tables.matches("public", "outbox"));
+    assert!(notes(&config).contains(
+        &"! 08-predicate.json: snapshot.mode: \"never\" is the old name of \"no_data\"".to_owned()
+    ));
+}
+
+#[test]
+fn binary_payloads_run_and_the_id_is_placed_twice() {
+    let config = Given::connector("09-binary-payload.json").broker().config();
+    assert_eq!(config.router.value_converter, Converter::Raw);
+    let headers: Vec<_> = config
+        .router
+        .headers
+        .iter()
+        .map(|placed| placed.header.as_str())
+        .collect();
+    assert_eq!(headers, ["type", "id"]);
+}
+
+#[test]
+fn javas_replacement_rules_hold() {
+    let config = Given::connector("11-regex.json").broker().config();
+    assert_eq!(config.router.topic.topic("order_outbox"), "order_events");
+    assert_eq!(config.router.route_field, "destination");
+}
+
+#[test]
+fn the_login_of_a_worker_reaches_librdkafka() {
+    let config = Given::connector("01-article.json")
+        .worker("12-worker.properties")
+        .config();
+    let properties: Vec<_> = config.kafka.shown_properties().collect();
+    let ca = super::connectors().join("ca.pem").display().to_string();
+    assert_eq!(
+        properties,
+        [
+            ("sasl.mechanism", "SCRAM-SHA-512"),
+            ("sasl.password", "***"),
+            ("sasl.username", "relay"),
+            ("security.protocol", "SASL_SSL"),
+            ("ssl.ca.location", ca.as_str()),
+        ]
+    );
+    assert!(!format!("{config:?} {:?}", config.settings.shown()).contains("s3cret"));
+}

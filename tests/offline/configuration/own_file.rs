@@ -1,0 +1,402 @@
+//! outboxd's own file, the environment and the flags.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use outboxd::config::{Origin, Sources};
+use outboxd::postgres::publication::PublicationMode;
+use outboxd::postgres::slot::CreateMode;
+use outboxd::postgres::snapshot::SnapshotMode;
+use outboxd::postgres::{Host, SslMode, TargetSessionAttrs};
+use outboxd::relay::OnBlocked;
+use outboxd::router::{Converter, MissingField, OnUpdate};
+use tempfile::TempDir;
+
+use super::{Given, sources};
+
+struct File {
+    folder: TempDir,
+}
+
+impl File {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("outboxd.toml"), text).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("outboxd.toml")
+    }
+
+    fn given(&self) -> Given {
+        Given::from(Sources {
+            config: Some(self.path()),
+            ..sources()
+        })
+    }
+
+    /// Faults without the folder, which is another one in each run.
+    fn faults(&self) -> String {
+        let folder = format!("{}/", self.folder.path().display());
+        self.given().faults().replace(&folder, "")
+    }
+}
+
+const SMALLEST: &str = "[postgres]\nuser = \"relay\"\n[kafka]\nbootstrap.servers = \"k:9092\"\n";
+
+fn tcp(host: &str, port: u16) -> Host {
+    Host::Tcp {
+        host: host.to_owned(),
+        port,
+    }
+}
+
+#[test]
+fn two_lines_are_enough() {
+    let config = File::new(SMALLEST).given().config();
+    assert_eq!(config.name, "outboxd");
+    assert_eq!(config.postgres.hosts, [tcp("localhost", 5432)]);
+    assert_eq!(config.postgres.database, "relay");
+    assert_eq!(config.postgres.ssl_mode, SslMode::Prefer);
+    assert_eq!(config.slot.name.as_str(), "outboxd");
+    assert_eq!(config.publication.name.as_str(), "outboxd");
+    assert_eq!(config.tables.exact_name(), Some(("public", "outbox")));
+    assert_eq!(config.snapshot.mode, SnapshotMode::Initial);
+    assert_eq!(config.router.topic.topic("order"), "outbox.event.order");
+    assert_eq!(config.router.value_converter, Converter::Raw);
+    assert_eq!(config.kafka.bootstrap_servers(), "k:9092");
+    assert_eq!(config.relay, outboxd::relay::Options::default());
+    assert_eq!(config.http, outboxd::observe::HttpOptions::default());
+    assert_eq!(config.log, outboxd::observe::LogOptions::default());
+    assert_eq!(config.notes, []);
+}
+
+#[test]
+fn every_option_of_postgresql_is_seen() {
+    let file = File::new(
+        r#"
+        name = "orders"
+        [postgres]
+        host = ["a", "b"]
+        port = [5433, 5434]
+        user = "relay"
+        password = " kept as it is "
+        database = "shop"
+        sslmode = "verify-full"
+        sslrootcert = "ca.pem"
+        sslcert = "/etc/client.pem"
+        sslkey = "client.key"
+        sslpassword = "k"
+        target_session_attrs = "read-write"
+        connect_timeout = "3s"
+        wal_sender_timeout = "1500ms"
+        [slot]
+        name = "orders"
+        create = "never"
+        failover = true
+        drop_on_stop = true
+        [publication]
+        name = "Orders"
+        create = "never"
+        via_partition_root = false
+        [snapshot]
+        mode = "when_needed"
+        fetch_bytes = "64KiB"
+        select."public.outbox" = "SELECT * FROM outbox ORDER BY seq"
+        [outbox]
+        table = 'sales."Out.Box"'
+        [kafka]
+        bootstrap.servers = "k:9092"
+        "#,
+    );
+    let config = file.given().config();
+    let postgres = &config.postgres;
+    let beside = |name: &str| Some(file.folder.path().join(name));
+    assert_eq!(config.name, "orders");
+    assert_eq!(postgres.application_name, "orders");
+    assert_eq!(postgres.hosts, [tcp("a", 5433), tcp("b", 5434)]);
+    assert_eq!(postgres.user, "relay");
+    assert_eq!(
+        postgres.password.as_ref().unwrap().expose(),
+        " kept as it is "
+    );
+    assert_eq!(postgres.database, "shop");
+    assert_eq!(postgres.ssl_mode, SslMode::VerifyFull);
+    assert_eq!(postgres.ssl_root_cert, beside("ca.pem"));
+    assert_eq!(postgres.ssl_cert, Some(PathBuf::from("/etc/client.pem")));
+    assert_eq!(postgres.ssl_key, beside("client.key"));
+    assert_eq!(postgres.ssl_key_password.as_ref().unwrap().expose(), "k");
+    assert_eq!(postgres.target_session_attrs, TargetSessionAttrs::ReadWrite);
+    assert_eq!(postgres.connect_timeout, Duration::from_secs(3));
+    assert_eq!(postgres.wal_sender_timeout, Duration::from_millis(1500));
+    assert_eq!(config.slot.name.as_str(), "orders");
+    assert_eq!(config.slot.create, CreateMode::Never);
+    assert!(config.slot.failover && config.slot.drop_on_stop);
+    assert_eq!(config.publication.name.as_str(), "Orders");
+    assert_eq!(config.publication.mode, PublicationMode::MustExist);
+    assert!(!config.publication.via_partition_root);
+    assert_eq!(config.snapshot.mode, SnapshotMode::WhenNeeded);
+    assert_eq!(config.snapshot.fetch_bytes, 64 << 10);
+    let select = &config.snapshot.overrides[0];
+    assert_eq!(select.table, "public.outbox");
+    assert_eq!(select.statement, "SELECT * FROM outbox ORDER BY seq");
+    assert_eq!(config.tables.exact_name(), Some(("sales", "Out.Box")));
+}
+
+#[test]
+fn every_option_of_routing_and_relaying_is_seen() {
+    let file = File::new(
+        r#"
+        [postgres]
+        user = "relay"
+        [outbox]
+        tables_include = ["a.outbox", "b.outbox_.*"]
+        schemas_exclude = "c"
+        id = "event_id"
+        key = "aggregate_id"
+        payload = "body"
+        route_by = "kind"
+        topic_regex = "(.*)_outbox"
+        topic = "$1_events"
+        headers = ["seq", "type:eventType"]
+        missing_column = "ignore"
+        timestamp = "occurred_at"
+        on_update = "fatal"
+        expand_json = true
+        tombstone_on_empty = true
+        key_format = "string"
+        value_format = "json"
+        [kafka]
+        bootstrap.servers = ["a:1", "b:2"]
+        compression.type = "lz4"
+        linger.ms = 5
+        topic_timeout = "3s"
+        [relay]
+        max_in_flight_bytes = "4MiB"
+        max_in_flight_records = 1000
+        status_interval = "5s"
+        confirm_interval = "1s"
+        shutdown_timeout = "1m"
+        backoff_min = "10ms"
+        backoff_max = "1m"
+        health_interval = "2s"
+        on_blocked = "exit"
+        [http]
+        listen = ""
+        [log]
+        format = "json"
+        level = "debug"
+        "#,
+    );
+    let config = file.given().config();
+    assert!(config.tables.matches("B", "outbox_2") && !config.tables.matches("c", "outbox"));
+    let router = &config.router;
+    let fields = [
+        &router.id_field,
+        &router.key_field,
+        &router.payload_field,
+        &router.route_field,
+    ];
+    assert_eq!(fields, ["event_id", "aggregate_id", "body", "kind"]);
+    assert_eq!(router.topic.topic("order_outbox"), "order_events");
+    let headers: Vec<_> = router
+        .headers
+        .iter()
+        .map(|h| (h.field.as_str(), h.header.as_str()))
+        .collect();
+    assert_eq!(headers, [("seq", "seq"), ("type", "eventType")]);
+    assert_eq!(router.missing, MissingField::Ignore);
+    assert_eq!(router.timestamp_field.as_deref(), Some("occurred_at"));
+    assert_eq!(router.on_update, OnUpdate::Fatal);
+    assert!(router.expand_json && router.tombstone_on_empty);
+    assert_eq!(router.key_converter, Converter::String);
+    assert_eq!(router.value_converter, Converter::Json);
+    assert_eq!(config.kafka.bootstrap_servers(), "a:1,b:2");
+    let properties: Vec<_> = config.kafka.shown_properties().collect();
+    assert_eq!(
+        properties,
+        [("compression.type", "lz4"), ("linger.ms", "5")]
+    );
+    assert_eq!(config.kafka.topic_timeout, Duration::from_secs(3));
+    assert_eq!(config.kafka.max_in_flight_bytes, 4 << 20);
+    let relay = outboxd::relay::Options {
+        max_in_flight_bytes: 4 << 20,
+        max_in_flight_records: 1000,
+        status_interval: Duration::from_secs(5),
+        confirm_interval: Duration::from_secs(1),
+        shutdown_timeout: Duration::from_secs(60),
+        backoff_min: Duration::from_millis(10),
+        backoff_max: Duration::from_secs(60),
+        health_interval: Duration::from_secs(2),
+        on_blocked: OnBlocked::Exit,
+    };
+    assert_eq!(config.relay, relay);
+    assert_eq!(config.http.listen, None);
+    assert_eq!(config.log.format, outboxd::observe::LogFormat::Json);
+    assert_eq!(config.log.level, "debug");
+}
+
+#[test]
+fn flags_count_before_environment_before_file_before_defaults() {
+    let file = File::new(&format!(
+        "{SMALLEST}[slot]\nname = \"file\"\n[publication]\nname = \"file\"\n[outbox]\nid = \"file\"\n"
+    ));
+    let config = file
+        .given()
+        .variable("OUTBOXD_SLOT_NAME", "environment")
+        .variable("OUTBOXD_PUBLICATION_NAME", "environment")
+        .variable("OUTBOXD_KAFKA_LINGER_MS", "9")
+        .set("slot.name=flag")
+        .config();
+    assert_eq!(config.slot.name.as_str(), "flag");
+    assert_eq!(config.publication.name.as_str(), "environment");
+    assert_eq!(config.router.id_field, "file");
+    assert_eq!(config.router.key_field, "aggregateid");
+    let origin = |wanted: &str| {
+        let shown = config.settings.shown();
+        shown
+            .into_iter()
+            .find(|(key, _, _)| key == wanted)
+            .unwrap()
+            .2
+    };
+    assert_eq!(origin("slot.name"), Origin::Flag);
+    let variable = Origin::Environment("OUTBOXD_PUBLICATION_NAME".to_owned());
+    assert_eq!(origin("publication.name"), variable);
+    assert_eq!(
+        origin("outbox.id").to_string(),
+        file.path().display().to_string()
+    );
+    assert_eq!(origin("outbox.key"), Origin::Default);
+    let linger: Vec<_> = config.kafka.shown_properties().collect();
+    assert_eq!(linger, [("linger.ms", "9")]);
+}
+
+#[test]
+fn a_connection_string_counts_before_earlier_layers_and_after_its_own() {
+    let file = File::new(&format!("{SMALLEST}[slot]\nname = \"x\"\n"));
+    let config = file
+        .given()
+        .variable(
+            "OUTBOXD_POSTGRES_URL",
+            "postgresql://u:p@a,b:6/d?sslmode=require&target_session_attrs=primary",
+        )
+        .variable("OUTBOXD_POSTGRES_SSLMODE", "verify-ca")
+        .set("postgres.database=other")
+        .config();
+    assert_eq!(config.postgres.user, "u");
+    assert_eq!(config.postgres.hosts, [tcp("a", 5432), tcp("b", 6)]);
+    assert_eq!(config.postgres.database, "other");
+    assert_eq!(config.postgres.ssl_mode, SslMode::VerifyCa);
+    assert_eq!(
+        config.postgres.target_session_attrs,
+        TargetSessionAttrs::Primary
+    );
+    let socket = Given::nothing()
+        .broker()
+        .set("postgres.url=host=/run/postgresql user=relay")
+        .config();
+    let directory = PathBuf::from("/run/postgresql");
+    assert_eq!(
+        socket.postgres.hosts,
+        [Host::Unix {
+            directory,
+            port: 5432
+        }]
+    );
+}
+
+#[test]
+fn passwords_come_from_files_too() {
+    let file = File::new(&format!("{SMALLEST}sasl_password_file = \"sasl\"\n"));
+    let write = |name: &str, text: &str| {
+        let path = file.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    write("sasl", "hunter2\n");
+    let secret = write("secret", "from file\n");
+    let pgpass = write("pgpass", "*:*:*:relay:from pgpass\n");
+    let password = |given: Given| {
+        let config = given.config();
+        assert!(!format!("{config:?}").contains("hunter2"));
+        config
+            .postgres
+            .password
+            .map(|password| password.expose().to_owned())
+    };
+    let named = file
+        .given()
+        .set(&format!("postgres.password_file={secret}"));
+    assert_eq!(password(named).as_deref(), Some("from file"));
+    let passfile = file.given().variable("PGPASSFILE", &pgpass);
+    assert_eq!(password(passfile).as_deref(), Some("from pgpass"));
+    assert_eq!(password(file.given()), None);
+}
+
+#[test]
+fn all_faults_are_told_in_one_go() {
+    let file = File::new(
+        "[postgres]\nport = 70000\nsslmode = \"on\"\n[slot]\nname = \"Not A Slot\"\nnmae = 1\n\
+         [relay]\nstatus_interval = \"soon\"\n[kafka]\nacks = 1\nbootstrap.servers = \"k:1\"\n\
+         compresion.type = \"lz4\"\nenable.idempotence = false\n",
+    );
+    assert_eq!(
+        file.faults(),
+        "outboxd.toml: unknown key \"kafka.acks\"\n  \
+         HINT:  docs/configuration.md lists all keys.\n\
+         outboxd.toml: unknown key \"slot.nmae\"\n  \
+         HINT:  The nearest known key is \"slot.name\".\n\
+         outboxd.toml: postgres.port: \"70000\" is not a port\n\
+         postgres.user: is not set\n\
+         outboxd.toml: postgres.sslmode: \"on\" is not one of disable, allow, prefer, require, verify-ca, verify-full\n\
+         outboxd.toml: slot.name: \"Not A Slot\" cannot name a replication slot: expected 1 to 63 of a-z, 0-9 and _\n\
+         outboxd.toml: relay.status_interval: \"soon\" is not a duration such as 500ms, 30s or 5m\n\
+         outboxd.toml: kafka.compresion.type: librdkafka has no property \"compresion.type\"; did you mean \"compression.type\"?\n\
+         outboxd.toml: kafka.enable.idempotence: property \"enable.idempotence\" must stay at \"true\": without it a retry can reorder or repeat records"
+    );
+}
+
+#[test]
+fn a_fault_in_the_syntax_names_the_line_and_shows_none_of_it() {
+    let file = File::new("[postgres]\nuser = \"relay\"\npassword = \"hunter2\n");
+    let faults = file.faults();
+    assert!(faults.starts_with("outboxd.toml: line 3: "), "{faults}");
+    assert!(!faults.contains("hunter2"), "{faults}");
+}
+
+#[test]
+fn unknown_variables_and_flags_are_refused() {
+    let given = Given::nothing()
+        .broker()
+        .set("postgres.user=relay")
+        .set("slot.nam=x")
+        .set("slot.name")
+        .variable("OUTBOXD_SLOT_NAMED", "x")
+        .variable("OUTBOXD_TEST_CACHE", "a script's own")
+        .variable("OUTBOXD_HTTP_SERVICE_HOST", "10.0.0.1");
+    assert_eq!(
+        given.faults(),
+        "OUTBOXD_SLOT_NAMED: unknown key \"slot.named\"\n  \
+         HINT:  The nearest known key is \"slot.name\".\n\
+         --set: unknown key \"slot.nam\"\n  \
+         HINT:  The nearest known key is \"slot.name\".\n\
+         --set: \"slot.name\" has no value\n  \
+         HINT:  Write --set section.key=value."
+    );
+}
+
+#[test]
+fn secrets_are_shown_nowhere() {
+    let config = Given::nothing()
+        .set("postgres.url=postgresql://u:hunter2@h/d")
+        .set("postgres.sslpassword=hunter2")
+        .set("kafka.sasl.password=hunter2")
+        .set("kafka.ssl.key.password=hunter2")
+        .set("kafka.bootstrap.servers=k:1")
+        .config();
+    let shown = format!("{config:?} {:?}", config.settings.shown());
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert_eq!(shown.matches("\"kafka.sasl.password\"").count(), 2);
+}
