@@ -11,4 +11,5 @@ mod fuzz;
 mod metrics;
 mod pgoutput_builder;
 mod pgoutput_golden;
+mod simulation;
 mod tidy;

@@ -1,0 +1,134 @@
+//! The pure pipeline between a scripted walsender and a pretend broker. A seed is a schedule: what
+//! was committed, when each side moves, which deliveries fail, where the connection is cut and where
+//! the process dies. After every step the guarantees of `docs/guarantees.md` are looked at.
+
+mod broker;
+mod log;
+mod world;
+
+use std::cell::Cell;
+use std::ops::{AddAssign, Range};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use outboxd::router::Options;
+
+use self::world::World;
+use crate::support::mutation::Random;
+
+/// How many schedules are tried.
+const SIMULATIONS: &str = "OUTBOXD_SIMULATIONS";
+const DEFAULT_SIMULATIONS: u64 = 10_000;
+/// The one schedule to try again; its steps are printed.
+const SEED: &str = "OUTBOXD_SIMULATION_SEED";
+
+#[test]
+fn every_schedule_of_faults_leaves_each_key_complete_and_in_order() {
+    let current = Cell::new(0);
+    let mut total = Tally::default();
+    let (seeds, trace) = seeds();
+    let options = Options::default();
+    let all = || {
+        for seed in seeds.clone() {
+            current.set(seed);
+            total += World::new(seed, &options, trace).run();
+        }
+    };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(all)) {
+        let seed = current.get();
+        eprintln!("replay it: {SEED}={seed} cargo test --test offline simulation -- --nocapture");
+        resume_unwind(panic);
+    }
+    let schedules = seeds.end - seeds.start;
+    println!("{schedules} schedules: {total:?}");
+    if schedules >= 1000 {
+        let Tally {
+            failures,
+            resent,
+            cuts,
+            crashes,
+            stops,
+            ..
+        } = total;
+        let least = failures.min(resent).min(cuts).min(crashes).min(stops);
+        assert!(least >= schedules / 4, "too quiet to prove anything");
+    }
+}
+
+fn seeds() -> (Range<u64>, bool) {
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        let number = text.parse();
+        Some(number.unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+    };
+    match number(SEED) {
+        Some(seed) => (seed..seed + 1, true),
+        None => (0..number(SIMULATIONS).unwrap_or(DEFAULT_SIMULATIONS), false),
+    }
+}
+
+/// What happened in the schedules that ran.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    steps: u64,
+    failures: u64,
+    resent: u64,
+    cuts: u64,
+    crashes: u64,
+    stops: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.failures += other.failures;
+        self.resent += other.resent;
+        self.cuts += other.cuts;
+        self.crashes += other.crashes;
+        self.stops += other.stops;
+    }
+}
+
+/// How likely faults are in one schedule, each as one in so many chances.
+#[derive(Clone, Copy)]
+struct Faults {
+    /// A delivery fails.
+    delivery: Option<usize>,
+    /// A connection, the server or the relay ends.
+    disaster: Option<usize>,
+}
+
+impl Faults {
+    fn draw(random: &mut Random) -> Self {
+        let deliveries = [None, Some(40), Some(15), Some(6), Some(3)];
+        let disasters = [None, Some(300), Some(100), Some(40), Some(15)];
+        Self {
+            delivery: deliveries[random.below(deliveries.len())],
+            disaster: disasters[random.below(disasters.len())],
+        }
+    }
+
+    fn none() -> Self {
+        Self {
+            delivery: None,
+            disaster: None,
+        }
+    }
+
+    fn delivery_fails(self, random: &mut Random) -> bool {
+        self.delivery.is_some_and(|n| random.one_in(n))
+    }
+
+    fn disaster_strikes(self, random: &mut Random) -> bool {
+        self.disaster.is_some_and(|n| random.one_in(n))
+    }
+}
+
+trait Chance {
+    fn one_in(&mut self, n: usize) -> bool;
+}
+
+impl Chance for Random {
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}

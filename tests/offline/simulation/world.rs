@@ -1,0 +1,422 @@
+//! Everything around one pipeline under one seed, the steps it can take, and what has to hold.
+
+use std::collections::VecDeque;
+
+use outboxd::ack::{Limits, Outcome, Resend, Ticket};
+use outboxd::lsn::Lsn;
+use outboxd::pipeline::Pipeline;
+use outboxd::router::{EventRouter, Options};
+
+use super::broker::{Broker, event_of};
+use super::log::{Item, Log, Sent, Walsender};
+use super::{Faults, Tally};
+use crate::support::mutation::Random;
+
+/// Faults cease after this many steps, so that every schedule can end.
+const STEPS_WITH_FAULTS: u64 = 600;
+const STEPS_AT_MOST: u64 = 50_000;
+
+/// What the pretend server knows of the slot.
+struct Slot {
+    /// By the last status update that arrived.
+    confirmed: Lsn,
+    /// What a crash of the server leaves of it.
+    durable: Lsn,
+    /// Updates on their way.
+    updates: VecDeque<Lsn>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Streaming,
+    /// The connection is gone; a new one waits for the window to be empty.
+    Cut,
+    /// Asked to stop: the open transaction, then nothing more.
+    Stopping,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Read,
+    HandOver,
+    Serve,
+    Report,
+    Resend,
+    SendStatus,
+    ReceiveStatus,
+    Checkpoint,
+    Cut,
+    CrashServer,
+    CrashRelay,
+    Stop,
+}
+
+/// The records that the window has to hold, by our own count.
+#[derive(Default)]
+struct Outstanding {
+    records: VecDeque<Held>,
+    first: u64,
+    bytes: usize,
+    /// A report said so, and nothing was sent again yet.
+    failed: bool,
+}
+
+struct Held {
+    event: usize,
+    size_bytes: usize,
+    acknowledged: bool,
+}
+
+pub(super) struct World<'a> {
+    options: &'a Options,
+    random: Random,
+    limits: Limits,
+    log: Log,
+    walsender: Walsender,
+    slot: Slot,
+    pipeline: Pipeline,
+    broker: Broker,
+    outstanding: Outstanding,
+    /// By event: some report of it said that it is stored.
+    acknowledged: Vec<bool>,
+    /// Items before which every event is acknowledged.
+    complete_items: usize,
+    confirmed: Lsn,
+    phase: Phase,
+    faults: Faults,
+    steps: u64,
+    tally: Tally,
+    trace: bool,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(seed: u64, options: &'a Options, trace: bool) -> Self {
+        let mut random = Random::new(seed);
+        let limits = Limits {
+            records: 1 + random.below(20),
+            bytes: 1 + random.below(12_000),
+        };
+        let log = Log::generate(&mut random);
+        let start = log.start;
+        let mut world = Self {
+            options,
+            faults: Faults::draw(&mut random),
+            random,
+            limits,
+            walsender: Walsender::default(),
+            slot: Slot {
+                confirmed: start,
+                durable: start,
+                updates: VecDeque::new(),
+            },
+            pipeline: pipeline(options, limits),
+            broker: Broker::default(),
+            outstanding: Outstanding::default(),
+            acknowledged: vec![false; log.events.len()],
+            complete_items: 0,
+            log,
+            confirmed: start,
+            phase: Phase::Streaming,
+            steps: 0,
+            tally: Tally::default(),
+            trace,
+        };
+        world.start_process();
+        world
+    }
+
+    /// Until everything is published and the last clean stop has left nothing to repeat.
+    pub(super) fn run(mut self) -> Tally {
+        while !self.is_done() {
+            self.steps += 1;
+            assert!(self.steps < STEPS_AT_MOST, "no end in sight");
+            if self.steps == STEPS_WITH_FAULTS {
+                self.faults = Faults::none();
+            }
+            let step = self.choose();
+            self.take(step);
+            if self.trace {
+                let (confirmed, window) = (self.pipeline.confirmed(), self.pipeline.window());
+                let (first, next) = (window.released().0, window.next_ticket().0);
+                eprintln!("{step:?}: confirmed {confirmed}, outstanding {first}..{next}");
+            }
+            self.check_step();
+        }
+        self.check_end();
+        self.tally.steps = self.steps;
+        self.tally
+    }
+
+    fn is_done(&self) -> bool {
+        self.phase == Phase::Streaming
+            && self.slot.confirmed == self.log.position_before(self.log.items.len())
+            && self.pipeline.window().is_empty()
+            && !self.pipeline.in_transaction()
+    }
+
+    fn choose(&mut self) -> Step {
+        if self.faults.disaster_strikes(&mut self.random) {
+            let disasters = [Step::Cut, Step::CrashServer, Step::CrashRelay, Step::Stop];
+            return disasters[self.random.below(disasters.len())];
+        }
+        match self.random.below(24) {
+            0..5 => Step::Read,
+            5..10 => Step::HandOver,
+            10..15 => Step::Serve,
+            15..20 => Step::Report,
+            20 => Step::Resend,
+            21 => Step::SendStatus,
+            22 => Step::ReceiveStatus,
+            _ => Step::Checkpoint,
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Read => self.read(),
+            Step::HandOver => {
+                let (random, faults) = (&mut self.random, self.faults);
+                self.broker.hand_over(&self.log, random, faults);
+            }
+            Step::Serve => self.broker.serve(&mut self.random, self.faults),
+            Step::Report => self.report(),
+            Step::Resend => self.resend(),
+            Step::SendStatus if self.phase != Phase::Cut => {
+                self.slot.updates.push_back(self.pipeline.confirmed());
+            }
+            Step::SendStatus => {}
+            Step::ReceiveStatus => {
+                let update = self.slot.updates.pop_front();
+                self.slot.confirmed = self.slot.confirmed.max(update.unwrap_or(Lsn::ZERO));
+            }
+            Step::Checkpoint => self.slot.durable = self.slot.confirmed,
+            Step::Cut => self.cut(),
+            Step::CrashServer => {
+                self.cut();
+                self.slot.confirmed = self.slot.durable;
+            }
+            Step::CrashRelay => {
+                self.tally.crashes += 1;
+                self.broker.lose_producer(&mut self.random);
+                self.start_process();
+            }
+            Step::Stop if self.phase == Phase::Streaming => self.phase = Phase::Stopping,
+            Step::Stop => {}
+        }
+        self.go_on();
+    }
+
+    /// What follows from an empty window: a new connection, or the end of a clean stop.
+    fn go_on(&mut self) {
+        let quiet = self.pipeline.window().is_empty() && !self.pipeline.in_transaction();
+        match self.phase {
+            Phase::Cut if quiet => self.start_stream(),
+            Phase::Stopping if quiet => self.finish_stop(),
+            _ => {}
+        }
+    }
+
+    fn read(&mut self) {
+        let wanted = match self.phase {
+            Phase::Streaming => true,
+            Phase::Stopping => self.pipeline.in_transaction(),
+            Phase::Cut => false,
+        };
+        if !wanted || !self.pipeline.can_accept() {
+            return;
+        }
+        match self.walsender.next(&self.log, &mut self.random) {
+            Some(Sent::Wal(message)) => self
+                .pipeline
+                .handle_wal(message.lsn, &message.body)
+                .unwrap(),
+            Some(Sent::Keepalive(wal_end)) => self.pipeline.handle_keepalive(wal_end),
+            None => {}
+        }
+        let outgoing = self.pipeline.take_outgoing();
+        self.outstanding.issue(&outgoing, &self.log);
+        self.broker.send(outgoing, &self.log);
+    }
+
+    fn report(&mut self) {
+        let Some((ticket, outcome)) = self.broker.report(&mut self.random) else {
+            return;
+        };
+        let held = self.outstanding.get(ticket);
+        match outcome {
+            Outcome::Acknowledged { .. } => {
+                held.acknowledged = true;
+                self.acknowledged[held.event] = true;
+                self.outstanding.release();
+            }
+            Outcome::Failed { .. } | Outcome::NotSent => {
+                self.tally.failures += 1;
+                self.outstanding.failed = true;
+            }
+        }
+        self.pipeline.handle_delivery(ticket, outcome);
+    }
+
+    fn resend(&mut self) {
+        let (failed, settled) = (self.outstanding.failed, self.broker.is_quiet());
+        let resend = self.pipeline.take_resend();
+        if !failed || !settled {
+            assert_eq!(resend, [], "sent again too early");
+            return;
+        }
+        assert!(resend.is_sorted_by_key(|(ticket, _)| *ticket));
+        self.tally.resent += resend.len() as u64;
+        for (ticket, _) in &resend {
+            self.outstanding.get(*ticket).acknowledged = false;
+        }
+        self.outstanding.failed = false;
+        self.broker.resume();
+        self.broker.send(resend, &self.log);
+    }
+
+    fn cut(&mut self) {
+        if self.phase == Phase::Streaming {
+            self.tally.cuts += 1;
+            self.pipeline.end_stream();
+            self.slot.updates.clear();
+            self.phase = Phase::Cut;
+        }
+    }
+
+    fn start_process(&mut self) {
+        self.pipeline = pipeline(self.options, self.limits);
+        self.outstanding = Outstanding::default();
+        self.confirmed = self.slot.confirmed;
+        self.start_stream();
+    }
+
+    /// The server starts at what it is asked for, or at the slot's position where that is later.
+    fn start_stream(&mut self) {
+        self.slot.updates.clear();
+        self.pipeline.start_stream(self.slot.confirmed);
+        let from = self.pipeline.confirmed().max(self.slot.confirmed);
+        self.walsender = Walsender::start(&self.log, from);
+        self.phase = Phase::Streaming;
+    }
+
+    /// The last position reaches the server, and the next process has nothing to repeat.
+    fn finish_stop(&mut self) {
+        self.tally.stops += 1;
+        self.slot.confirmed = self.pipeline.confirmed();
+        let finished = self.walsender.finished_items();
+        self.start_process();
+        assert_eq!(
+            self.walsender.finished_items(),
+            finished,
+            "a clean stop left something to send again"
+        );
+    }
+
+    fn check_step(&mut self) {
+        while self.item_is_complete(self.complete_items) {
+            self.complete_items += 1;
+        }
+        let confirmed = self.pipeline.confirmed();
+        let highest = self.log.position_before(self.complete_items);
+        assert!(
+            confirmed <= highest,
+            "confirmed {confirmed}, and only what lies before {highest} is acknowledged"
+        );
+        assert!(
+            confirmed >= self.confirmed,
+            "confirmed went back from {} to {confirmed}",
+            self.confirmed
+        );
+        self.confirmed = confirmed;
+        let (window, ours) = (self.pipeline.window(), &self.outstanding);
+        assert_eq!(
+            (window.released(), window.len(), window.bytes()),
+            (Ticket(ours.first), ours.records.len(), ours.bytes),
+            "what is released, outstanding and held in bytes"
+        );
+        assert!(window.len() <= self.limits.records);
+        let newest = ours.records.back().map_or(0, |held| held.size_bytes);
+        assert!(ours.bytes < self.limits.bytes + newest.max(1));
+        assert!(
+            !(ours.failed && self.pipeline.can_accept()),
+            "something new is taken before a failure is made good"
+        );
+    }
+
+    fn item_is_complete(&self, item: usize) -> bool {
+        let events_before = |item: usize| {
+            let before = self.log.items[..item].iter().rev();
+            let mut ends = before.filter_map(|item| match item {
+                Item::Transaction { events_end, .. } => Some(*events_end),
+                Item::Idle(_) => None,
+            });
+            ends.next().unwrap_or(0)
+        };
+        item < self.log.items.len()
+            && self.acknowledged[events_before(item)..events_before(item + 1)]
+                .iter()
+                .all(|acknowledged| *acknowledged)
+    }
+
+    /// What a consumer has read last is complete and in order, key by key.
+    fn check_end(&self) {
+        let mut seen = vec![false; self.log.events.len()];
+        for partition in self.broker.partitions.iter().flatten() {
+            let mut last_place = vec![None; self.log.events.len()];
+            for (place, event) in partition.log.iter().enumerate() {
+                seen[*event] = true;
+                last_place[*event] = Some(place);
+            }
+            let placed: Vec<_> = (0..last_place.len())
+                .filter_map(|event| Some((&self.log.events[event], event, last_place[event]?)))
+                .filter(|(event, ..)| event.key.is_some())
+                .collect();
+            for (at, (event, number, place)) in placed.iter().enumerate() {
+                let mut later = placed[at + 1..].iter();
+                let overtaken = later.find(|(other, _, after)| other == event && after < place);
+                assert!(
+                    overtaken.is_none(),
+                    "event {number} of {:?} is read last behind a later one: {:?}",
+                    event.key,
+                    partition.log
+                );
+            }
+        }
+        let lost: Vec<_> = (0..seen.len()).filter(|event| !seen[*event]).collect();
+        assert_eq!(lost, [0; 0], "never stored");
+        let last = self.log.position_before(self.log.items.len());
+        assert_eq!(self.pipeline.confirmed(), last);
+        assert!(self.broker.is_quiet());
+    }
+}
+
+impl Outstanding {
+    fn issue(&mut self, outgoing: &Resend, log: &Log) {
+        for (ticket, record) in outgoing {
+            assert_eq!(ticket.0, self.first + self.records.len() as u64);
+            let size_bytes = record.size_bytes();
+            self.bytes += size_bytes;
+            self.records.push_back(Held {
+                event: event_of(record, log),
+                size_bytes,
+                acknowledged: false,
+            });
+        }
+    }
+
+    fn get(&mut self, ticket: Ticket) -> &mut Held {
+        let index = usize::try_from(ticket.0 - self.first).unwrap();
+        &mut self.records[index]
+    }
+
+    fn release(&mut self) {
+        while self.records.front().is_some_and(|held| held.acknowledged) {
+            self.bytes -= self.records.pop_front().map_or(0, |held| held.size_bytes);
+            self.first += 1;
+        }
+    }
+}
+
+fn pipeline(options: &Options, limits: Limits) -> Pipeline {
+    Pipeline::new(EventRouter::new(options.clone()), limits)
+}
