@@ -41,7 +41,7 @@ impl Recipe {
             format!("slot.name={SLOT}"),
             format!("publication.name={SLOT}"),
             "outbox.table=public.outbox".to_owned(),
-            "outbox.headers=seq:header:seq".to_owned(),
+            "outbox.headers=seq".to_owned(),
             format!("outbox.topic={}", broker.topic_rule),
             format!("kafka.bootstrap.servers={}", broker.bootstrap_servers),
             format!("http.listen={http}"),

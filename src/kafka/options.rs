@@ -29,6 +29,11 @@ pub enum OptionsError {
         property: String,
         reason: String,
     },
+    /// It has no value that keeps the guarantees.
+    Forbidden {
+        property: String,
+        reason: &'static str,
+    },
     /// It would weaken a guarantee.
     Refused {
         property: String,
@@ -43,6 +48,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     // A relay's batches fill by themselves while five requests are under way; waiting for more
     // only adds to every event's latency.
     ("linger.ms", "0"),
+    // The topic's own limit decides, and raising that heals without a restart.
+    ("message.max.bytes", "67108864"),
     ("batch.size", "1000000"),
     ("socket.keepalive.enable", "true"),
     ("socket.connection.setup.timeout.ms", "5000"),
@@ -85,6 +92,31 @@ const GUARDED: &[(&str, &[&str], &str)] = &[
         "message.send.max.retries",
         &["2147483647"],
         "an outage must become lag, not a gap",
+    ),
+];
+
+/// What would break a guarantee at any value, and why.
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("transactional.id", "the relay does not use transactions"),
+    (
+        "delivery.report.only.error",
+        "a record counts as delivered when its report comes",
+    ),
+    (
+        "test.mock.num.brokers",
+        "records would be acknowledged by nobody",
+    ),
+    (
+        "queuing.strategy",
+        "records leave in the order in which they were committed",
+    ),
+    (
+        "enable.gapless.guarantee",
+        "the relay restores the order itself, without a new producer",
+    ),
+    (
+        "metadata.broker.list",
+        "bootstrap.servers is the one name for it",
     ),
 ];
 
@@ -212,11 +244,10 @@ fn check(property: &str, value: &str) -> Result<(), OptionsError> {
             })
         };
     }
-    if property == "transactional.id" {
-        return Err(OptionsError::Refused {
+    if let Some((_, reason)) = FORBIDDEN.iter().find(|(name, _)| *name == property) {
+        return Err(OptionsError::Forbidden {
             property: property.to_owned(),
-            allowed: "",
-            reason: "the relay does not use transactions",
+            reason,
         });
     }
     // librdkafka itself says whether it knows the property and takes the value.
@@ -318,6 +349,9 @@ impl fmt::Display for OptionsError {
                 }
             }
             Self::Invalid { property, reason } => write!(f, "property \"{property}\": {reason}"),
+            Self::Forbidden { property, reason } => {
+                write!(f, "property \"{property}\" cannot be set: {reason}")
+            }
             Self::Refused {
                 property,
                 allowed,
@@ -357,7 +391,6 @@ mod tests {
             ("delivery.timeout.ms", "1000"),
             ("max.in.flight", "6"),
             ("retries", "0"),
-            ("transactional.id", "x"),
         ] {
             let faults = options(&[(property, value)]).unwrap_err();
             assert!(
@@ -384,6 +417,22 @@ mod tests {
             faults[0].to_string(),
             "librdkafka has no property \"compresion.type\"; did you mean \"compression.type\"?"
         );
+    }
+
+    #[test]
+    fn what_has_no_safe_value_is_forbidden() {
+        for (property, value) in [
+            ("transactional.id", "x"),
+            ("delivery.report.only.error", "true"),
+            ("test.mock.num.brokers", "1"),
+            ("queuing.strategy", "lifo"),
+        ] {
+            let faults = options(&[(property, value)]).unwrap_err();
+            assert!(
+                matches!(faults.as_slice(), [OptionsError::Forbidden { .. }]),
+                "{property}: {faults:?}"
+            );
+        }
     }
 
     #[test]

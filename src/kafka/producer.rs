@@ -195,14 +195,22 @@ impl Worker {
                 }
             }
         }
-        // librdkafka takes 0 for "now", and the broker refuses what is earlier.
-        if record.timestamp_ms <= 0 {
+        if record.timestamp_ms < 0 {
             let timestamp_ms = record.timestamp_ms;
             return Sent::Failed(DeliveryErrorKind::InvalidTimestamp { timestamp_ms });
         }
         match self.producer.send(base_record(ticket, record)) {
             Ok(()) => Sent::Yes,
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => Sent::NotYet,
+            // With nothing outstanding the queue is as empty as it gets: the record is larger than it.
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _))
+                if self.outstanding > 0 =>
+            {
+                Sent::NotYet
+            }
+            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {
+                let size_bytes = record.size_bytes();
+                Sent::Failed(DeliveryErrorKind::RecordTooLarge { size_bytes })
+            }
             Err((error, _)) => Sent::Failed(self.failure(&error, record.size_bytes())),
         }
     }
@@ -226,10 +234,21 @@ impl Worker {
         self.settled.push(DeliveryReport { ticket, fate });
     }
 
+    /// One call of librdkafka's serves one event, which may be a batch of one: it goes on until
+    /// nothing settles any more.
     fn poll(&mut self) {
-        self.producer.poll(Duration::ZERO);
-        let mut settled = self.producer.context().take();
-        self.outstanding = self.outstanding.saturating_sub(settled.len());
+        loop {
+            self.producer.poll(Duration::ZERO);
+            let settled = self.producer.context().take();
+            if settled.is_empty() {
+                return;
+            }
+            self.outstanding = self.outstanding.saturating_sub(settled.len());
+            self.take_settled(settled);
+        }
+    }
+
+    fn take_settled(&mut self, mut settled: Vec<DeliveryReport>) {
         for report in &mut settled {
             if let Fate::Failed { error, .. } = &mut report.fate {
                 self.halted = true;
@@ -275,7 +294,9 @@ impl Worker {
 fn base_record(ticket: Ticket, record: &Record) -> BaseRecord<'_, [u8], [u8], usize> {
     // Tickets are counted on this machine: they fit its word.
     let opaque = usize::try_from(ticket.0).unwrap_or(usize::MAX);
-    let mut base = BaseRecord::with_opaque_to(&record.topic, opaque).timestamp(record.timestamp_ms);
+    // librdkafka takes 0 for \"now\": the epoch itself goes as the millisecond after it.
+    let mut base =
+        BaseRecord::with_opaque_to(&record.topic, opaque).timestamp(record.timestamp_ms.max(1));
     base.partition = record.partition;
     base.key = record.key.as_deref();
     base.payload = record.value.as_deref();

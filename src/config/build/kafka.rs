@@ -66,6 +66,7 @@ fn fault(read: &Read<'_>, error: &OptionsError, sources: &Sources) -> Fault {
         }
         OptionsError::Unknown { property, .. }
         | OptionsError::Invalid { property, .. }
+        | OptionsError::Forbidden { property, .. }
         | OptionsError::Refused { property, .. } => {
             Fault::new(read.place(&format!("kafka.{property}")), error.to_string())
         }
