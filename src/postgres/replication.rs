@@ -166,7 +166,6 @@ impl ReplicationSession {
             "SET tcp_keepalives_idle = '5s'",
             "SET tcp_keepalives_interval = '2s'",
             "SET tcp_keepalives_count = 3",
-            "SET tcp_user_timeout = '15s'",
         ] {
             self.query(setting).await.map(drop).or_else(refusal_only)?;
         }
