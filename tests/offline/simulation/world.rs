@@ -142,6 +142,7 @@ impl<'a> World<'a> {
             }
             self.check_step();
         }
+        self.take(Step::Stop);
         self.check_end();
         self.tally.steps = self.steps;
         self.tally
