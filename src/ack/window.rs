@@ -162,13 +162,6 @@ impl Window {
         self.release();
     }
 
-    /// The record at the front: the first that is not acknowledged.
-    pub fn front(&self) -> Option<(Ticket, &Arc<Record>)> {
-        self.entries
-            .front()
-            .map(|entry| (self.first, &entry.record))
-    }
-
     pub fn record(&self, ticket: Ticket) -> Option<&Arc<Record>> {
         let index = usize::try_from(ticket.0.checked_sub(self.first.0)?).ok()?;
         self.entries.get(index).map(|entry| &entry.record)

@@ -105,8 +105,11 @@ impl Screen {
             "{}  {:<9} {} {:>7}  {place:<16}  {took:>5} ms  {}",
             self.time(),
             // Only what the shop wrote comes here, but a given broker could be anybody's.
-            delivery.order.escape_debug(),
-            self.paint(colour, &format!("{:<10}", delivery.status.escape_debug())),
+            delivery.order.escape_debug().to_string(),
+            self.paint(
+                colour,
+                &format!("{:<10}", delivery.status.escape_debug().to_string())
+            ),
             delivery.version,
             remarks.join("  ")
         );
@@ -210,7 +213,7 @@ mod tests {
         let text = String::from_utf8(paper.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
-        assert!(lines[0].contains("A created"), "{text}");
+        assert!(lines[0].contains("A         created"), "{text}");
         assert!(
             lines[1].ends_with("a repeat: not applied again  +2 more"),
             "{text}"

@@ -17,4 +17,4 @@ pub use error::{DeliveryError, DeliveryErrorKind, PublishError};
 pub(crate) use options::is_secret;
 pub use options::{Options, OptionsError};
 pub use publisher::{Health, Publisher};
-pub use topic::{TopicFacts, describe_topic, reach};
+pub use topic::reach;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 
+use crate::ack::Limits;
+
 #[derive(Clone, PartialEq, Eq)]
 pub struct Options {
     bootstrap_servers: String,
@@ -13,8 +15,7 @@ pub struct Options {
     /// How long a record may wait for its topic to exist with a leader for every partition.
     pub topic_timeout: Duration,
     /// The caller's window: librdkafka's own queue is sized to hold all of it.
-    pub max_in_flight_bytes: usize,
-    pub max_in_flight_records: usize,
+    pub window: Limits,
 }
 
 /// A property that cannot be used, and why.
@@ -143,6 +144,7 @@ impl Options {
     pub fn new(
         bootstrap_servers: &str,
         properties: BTreeMap<String, String>,
+        window: Limits,
     ) -> Result<Self, Vec<OptionsError>> {
         let mut faults: Vec<_> = properties
             .iter()
@@ -154,13 +156,11 @@ impl Options {
         if !faults.is_empty() {
             return Err(faults);
         }
-        let limits = crate::relay::Options::default();
         Ok(Self {
             bootstrap_servers: bootstrap_servers.trim().to_owned(),
             properties,
             topic_timeout: Duration::from_secs(10),
-            max_in_flight_bytes: limits.max_in_flight_bytes,
-            max_in_flight_records: limits.max_in_flight_records,
+            window,
         })
     }
 
@@ -190,13 +190,13 @@ impl Options {
         }
         // A few times the window: librdkafka counts keys and headers too, and a full queue would
         // only be waited for.
-        let kbytes = (self.max_in_flight_bytes / 1024)
+        let kbytes = (self.window.bytes / 1024)
             .saturating_mul(4)
             .clamp(4096, 2_097_151);
         config.set("queue.buffering.max.kbytes", kbytes.to_string());
         config.set(
             "queue.buffering.max.messages",
-            (self.max_in_flight_records + 1000).to_string(),
+            (self.window.records + 1000).to_string(),
         );
         for (name, value) in &self.properties {
             config.set(name, value);
@@ -372,12 +372,17 @@ impl std::error::Error for OptionsError {}
 mod tests {
     use super::*;
 
+    const LIMITS: Limits = Limits {
+        records: 1000,
+        bytes: 1 << 20,
+    };
+
     fn options(properties: &[(&str, &str)]) -> Result<Options, Vec<OptionsError>> {
         let properties = properties
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect();
-        Options::new("127.0.0.1:9092", properties)
+        Options::new("127.0.0.1:9092", properties, LIMITS)
     }
 
     #[test]

@@ -13,10 +13,10 @@ use super::options::Options;
 
 /// What the brokers say of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicFacts {
-    pub partitions: usize,
+struct TopicFacts {
+    partitions: usize,
     /// Every partition has a leader.
-    pub complete: bool,
+    complete: bool,
 }
 
 /// Kafka's rule (`org.apache.kafka.common.internals.Topic`).
@@ -156,21 +156,6 @@ fn look<C: ClientContext>(
         complete: !partitions.is_empty()
             && partitions.iter().all(|partition| partition.leader() >= 0),
     })
-}
-
-/// Asks the brokers for a topic; `None` where there is none. A producer's question can make the
-/// broker create it, so this is only for topics that the relay is going to write to.
-pub fn describe_topic(
-    options: &Options,
-    topic: &str,
-    timeout: Duration,
-) -> Result<Option<TopicFacts>, PublishError> {
-    let producer: BaseProducer = client(options)?;
-    match look(producer.client(), topic, timeout) {
-        Ok(facts) => Ok(Some(facts)),
-        Err(RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition) => Ok(None),
-        Err(code) => Err(unreachable(options, KafkaError::MetadataFetch(code))),
-    }
 }
 
 /// The number of brokers that the cluster names.

@@ -71,15 +71,9 @@ pub enum PostgresError {
 
 /// `error_code` classes of PostgreSQL's manual, appendix A.
 pub mod sqlstate {
-    pub const UNDEFINED_OBJECT: &str = "42704";
     pub const DUPLICATE_OBJECT: &str = "42710";
-    pub const OBJECT_IN_USE: &str = "55006";
     pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";
-    pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
-    pub const INVALID_PASSWORD: &str = "28P01";
-    pub const INVALID_AUTHORIZATION: &str = "28000";
     pub const CANNOT_CONNECT_NOW: &str = "57P03";
-    pub const INVALID_CATALOG_NAME: &str = "3D000";
 }
 
 impl PostgresError {

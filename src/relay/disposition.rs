@@ -2,7 +2,7 @@
 
 use super::RelayError;
 use crate::pipeline::PipelineError;
-use crate::postgres::{PostgresError, sqlstate};
+use crate::postgres::PostgresError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disposition {
@@ -49,20 +49,11 @@ fn postgres(error: &PostgresError) -> Disposition {
         | PostgresError::TlsFile { .. }
         | PostgresError::PasswordMissing { .. }
         | PostgresError::AuthenticationMethod { .. } => Disposition::Exit,
-        PostgresError::PublicationSkipped(_) => Disposition::Retry,
-        PostgresError::Server(_) | PostgresError::Sql(_) => match error.sqlstate() {
-            // Known to need somebody, and cheap to ask again: a password that is rotated, a
-            // database that is restored, a right that is granted.
-            Some(
-                sqlstate::INVALID_PASSWORD
-                | sqlstate::INVALID_AUTHORIZATION
-                | sqlstate::INVALID_CATALOG_NAME
-                | sqlstate::INSUFFICIENT_PRIVILEGE
-                | sqlstate::UNDEFINED_OBJECT
-                | sqlstate::OBJECT_IN_USE,
-            ) => Disposition::Retry,
-            _ => Disposition::Retry,
-        },
+        // Whatever the server refuses can be mended on the server, and is cheap to ask again: a
+        // password that is rotated, a database that is restored, a right that is granted.
+        PostgresError::Server(_) | PostgresError::Sql(_) | PostgresError::PublicationSkipped(_) => {
+            Disposition::Retry
+        }
         PostgresError::Connect { .. }
         | PostgresError::ConnectTimeout { .. }
         | PostgresError::TlsRefused

@@ -18,7 +18,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use crate::ack::Limits;
 use crate::config::Config;
 use crate::observe::{Positions, Repeated, State};
 use crate::pipeline::Pipeline;
@@ -89,10 +88,7 @@ impl Relay {
         stop: Stop,
     ) -> Result<Self, RelayError> {
         let options = &config.relay;
-        let limits = Limits {
-            records: options.max_in_flight_records,
-            bytes: options.max_in_flight_bytes,
-        };
+        let limits = options.window();
         let bound = i64::try_from(limits.bytes).unwrap_or(i64::MAX);
         view.metrics.in_flight_limit_bytes.set(bound);
         let bound = i64::try_from(limits.records).unwrap_or(i64::MAX);

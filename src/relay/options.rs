@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::ack::Limits;
+
 /// Defaults are what a small machine relays several hundred thousand events per second with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -32,6 +34,15 @@ pub enum OnBlocked {
     Wait,
     /// End with status 1; nothing is confirmed.
     Exit,
+}
+
+impl Options {
+    pub fn window(&self) -> Limits {
+        Limits {
+            records: self.max_in_flight_records,
+            bytes: self.max_in_flight_bytes,
+        }
+    }
 }
 
 impl Default for Options {

@@ -31,12 +31,13 @@ pub(super) fn options(
         // Never connected to; the options ask for one.
         "localhost:9092".clone_into(&mut servers);
     }
-    match Options::new(&servers, properties) {
+    // Where the relay's own settings are at fault nothing is built; the properties are looked at all
+    // the same, so that every fault is told.
+    let window = relay.cloned().unwrap_or_default().window();
+    match Options::new(&servers, properties, window) {
         Ok(mut options) => {
-            let relay = relay?;
+            relay?;
             options.topic_timeout = topic_timeout?;
-            options.max_in_flight_bytes = relay.max_in_flight_bytes;
-            options.max_in_flight_records = relay.max_in_flight_records;
             Some(options)
         }
         Err(errors) => {

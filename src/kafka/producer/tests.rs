@@ -27,7 +27,7 @@ fn start(cluster: &Cluster, properties: &[(&str, &str)]) -> (Publisher, Delivery
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
         .collect();
-    let mut options = Options::new(&cluster.bootstrap_servers(), properties).unwrap();
+    let mut options = Options::new(&cluster.bootstrap_servers(), properties, LIMITS).unwrap();
     options.topic_timeout = Duration::from_millis(1500);
     Publisher::start(&options).unwrap()
 }
@@ -84,11 +84,21 @@ async fn settle(
     errors
 }
 
+const LIMITS: Limits = Limits {
+    records: 1_000_000,
+    bytes: 1 << 30,
+};
+
+/// The values of a topic with one partition, in the order of its log.
+fn values_of(cluster: &Cluster, topic: &str) -> Vec<String> {
+    read(cluster, topic, 1)
+        .into_iter()
+        .map(|read| read.value)
+        .collect()
+}
+
 fn window() -> Window {
-    Window::new(Limits {
-        records: 1_000_000,
-        bytes: 1 << 30,
-    })
+    Window::new(LIMITS)
 }
 
 fn issue(
@@ -208,10 +218,7 @@ async fn order_survives_a_full_queue() {
         settle(&mut window, &mut reports, Window::is_empty).await,
         []
     );
-    let found: Vec<_> = read(&cluster, "t", 1)
-        .into_iter()
-        .map(|read| read.value)
-        .collect();
+    let found = values_of(&cluster, "t");
     assert_eq!(found, values);
 }
 
@@ -244,10 +251,7 @@ async fn after_a_refusal_the_resend_leaves_a_complete_and_ordered_suffix() {
         settle(&mut window, &mut reports, Window::is_empty).await,
         []
     );
-    let found: Vec<_> = read(&cluster, "t", 1)
-        .into_iter()
-        .map(|read| read.value)
-        .collect();
+    let found = values_of(&cluster, "t");
     assert_eq!(
         found[found.len() - 5..],
         values,
@@ -332,10 +336,7 @@ async fn a_broker_that_comes_back_gets_everything_in_order() {
         settle(&mut window, &mut reports, Window::is_empty).await,
         []
     );
-    let found: Vec<_> = read(&cluster, "t", 1)
-        .into_iter()
-        .map(|read| read.value)
-        .collect();
+    let found = values_of(&cluster, "t");
     assert_eq!(found[1..], values);
 }
 

@@ -219,7 +219,7 @@ fn every_option_of_routing_and_relaying_is_seen() {
         [("compression.type", "lz4"), ("linger.ms", "5")]
     );
     assert_eq!(config.kafka.topic_timeout, Duration::from_secs(3));
-    assert_eq!(config.kafka.max_in_flight_bytes, 4 << 20);
+    assert_eq!(config.kafka.window.bytes, 4 << 20);
     let relay = outboxd::relay::Options {
         max_in_flight_bytes: 4 << 20,
         max_in_flight_records: 1000,
