@@ -8,13 +8,14 @@ mod delivery;
 mod error;
 mod options;
 mod producer;
+mod properties;
 mod publisher;
 mod stdout;
 mod topic;
 
 pub use delivery::{DeliveryReport, DeliveryReports, Fate};
 pub use error::{DeliveryError, DeliveryErrorKind, PublishError};
-pub(crate) use options::is_secret;
 pub use options::{Options, OptionsError};
+pub(crate) use properties::is_secret;
 pub use publisher::{Health, Publisher};
 pub use topic::reach;

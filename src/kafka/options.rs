@@ -1,4 +1,4 @@
-//! librdkafka's properties: what we set, what passes through, what must not be weakened.
+//! The producer's settings: ours, the user's on top, and what carries the guarantees over both.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 
+use super::properties::{GUARDED, canonical, faults, is_secret};
 use crate::ack::Limits;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -30,15 +31,15 @@ pub enum OptionsError {
         property: String,
         reason: String,
     },
-    /// It has no value that keeps the guarantees.
-    Forbidden {
-        property: String,
-        reason: &'static str,
-    },
-    /// It would weaken a guarantee.
+    /// The value would weaken a guarantee.
     Refused {
         property: String,
         allowed: &'static str,
+        reason: &'static str,
+    },
+    /// No value of it makes sense here.
+    Forbidden {
+        property: String,
         reason: &'static str,
     },
 }
@@ -49,9 +50,11 @@ const DEFAULTS: &[(&str, &str)] = &[
     // A relay's batches fill by themselves while five requests are under way; waiting for more
     // only adds to every event's latency.
     ("linger.ms", "0"),
-    // The topic's own limit decides, and raising that heals without a restart.
-    ("message.max.bytes", "67108864"),
     ("batch.size", "1000000"),
+    // Leaves the size of a record to the topic, where it can be changed under a running relay. It
+    // does not make batches larger, and stays below the broker's socket.request.max.bytes
+    // (100 MiB), beyond which the broker closes the connection without an answer.
+    ("message.max.bytes", MESSAGE_MAX_BYTES),
     ("socket.keepalive.enable", "true"),
     ("socket.connection.setup.timeout.ms", "5000"),
     ("reconnect.backoff.ms", "50"),
@@ -62,82 +65,10 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("statistics.interval.ms", "5000"),
 ];
 
-/// What carries the guarantees, with the values that keep them (the first is what we set).
-const GUARDED: &[(&str, &[&str], &str)] = &[
-    (
-        "enable.idempotence",
-        &["true"],
-        "without it a retry can reorder or repeat records",
-    ),
-    (
-        "acks",
-        &["all", "-1"],
-        "a record counts as delivered when every in-sync replica has it",
-    ),
-    (
-        "partitioner",
-        &["murmur2_random", "murmur2"],
-        "Java's producer puts a key where murmur2 says, and keys must not move",
-    ),
-    (
-        "message.timeout.ms",
-        &["0"],
-        "an outage must become lag; a record that times out lets younger ones overtake it",
-    ),
-    (
-        "max.in.flight.requests.per.connection",
-        &["5", "4", "3", "2", "1"],
-        "idempotence needs at most 5",
-    ),
-    (
-        "message.send.max.retries",
-        &["2147483647"],
-        "an outage must become lag, not a gap",
-    ),
-];
+const MESSAGE_MAX_BYTES: &str = "67108864";
 
-/// What would break a guarantee at any value, and why.
-const FORBIDDEN: &[(&str, &str)] = &[
-    ("transactional.id", "the relay does not use transactions"),
-    (
-        "delivery.report.only.error",
-        "a record counts as delivered when its report comes",
-    ),
-    (
-        "test.mock.num.brokers",
-        "records would be acknowledged by nobody",
-    ),
-    (
-        "queuing.strategy",
-        "records leave in the order in which they were committed",
-    ),
-    (
-        "enable.gapless.guarantee",
-        "the relay restores the order itself, without a new producer",
-    ),
-    (
-        "metadata.broker.list",
-        "bootstrap.servers is the one name for it",
-    ),
-];
-
-/// Other names of guarded properties.
-const ALIASES: &[(&str, &str)] = &[
-    ("request.required.acks", "acks"),
-    ("max.in.flight", "max.in.flight.requests.per.connection"),
-    ("delivery.timeout.ms", "message.timeout.ms"),
-    ("retries", "message.send.max.retries"),
-];
-
-/// Never shown.
-const SECRETS: &[&str] = &[
-    "sasl.password",
-    "ssl.key.password",
-    "ssl.key.pem",
-    "ssl.keystore.password",
-    "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.config",
-];
+/// The largest value of `queue.buffering.max.kbytes` that stays a 32-bit number of bytes times 1024.
+const QUEUE_MAX_KBYTES: usize = 2_097_151;
 
 impl Options {
     /// `properties` are librdkafka's names. Reports every fault at once.
@@ -146,10 +77,7 @@ impl Options {
         properties: BTreeMap<String, String>,
         window: Limits,
     ) -> Result<Self, Vec<OptionsError>> {
-        let mut faults: Vec<_> = properties
-            .iter()
-            .filter_map(|(name, value)| check(name, value).err())
-            .collect();
+        let mut faults = faults(&properties);
         if bootstrap_servers.trim().is_empty() {
             faults.push(OptionsError::NoBootstrapServers);
         }
@@ -171,157 +99,55 @@ impl Options {
     /// The user's own properties; secrets as `***`.
     pub fn shown_properties(&self) -> impl Iterator<Item = (&str, &str)> {
         self.properties.iter().map(|(name, value)| {
-            (
-                name.as_str(),
-                if is_secret(name) {
-                    "***"
-                } else {
-                    value.as_str()
-                },
-            )
+            let shown = if is_secret(name) { "***" } else { value };
+            (name.as_str(), shown)
         })
     }
 
-    /// All of librdkafka's configuration, in the order defaults, user, guarantees.
+    /// The largest record that is handed to the broker.
+    pub(super) fn message_max_bytes(&self) -> usize {
+        let chosen = self.properties.get("message.max.bytes");
+        chosen
+            .map_or(MESSAGE_MAX_BYTES, String::as_str)
+            .trim()
+            .parse()
+            .unwrap_or(usize::MAX)
+    }
+
+    /// All of librdkafka's configuration.
     pub(super) fn client_config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        for (name, value) in DEFAULTS {
-            config.set(*name, *value);
-        }
-        // A few times the window: librdkafka counts keys and headers too, and a full queue would
-        // only be waited for.
-        let kbytes = (self.window.bytes / 1024)
-            .saturating_mul(4)
-            .clamp(4096, 2_097_151);
-        config.set("queue.buffering.max.kbytes", kbytes.to_string());
-        config.set(
-            "queue.buffering.max.messages",
-            (self.window.records + 1000).to_string(),
-        );
-        for (name, value) in &self.properties {
-            config.set(name, value);
-        }
-        for (name, allowed, _) in GUARDED {
-            let chosen = self
-                .properties
-                .iter()
-                .find(|(user, _)| canonical(user) == *name);
-            if chosen.is_none()
-                && let Some(value) = allowed.first()
-            {
-                config.set(*name, *value);
-            }
-        }
-        config.set("bootstrap.servers", &self.bootstrap_servers);
-        config
+        self.effective().into_iter().collect()
     }
-}
 
-pub(crate) fn is_secret(property: &str) -> bool {
-    SECRETS.contains(&property)
-}
-
-fn canonical(property: &str) -> &str {
-    ALIASES
-        .iter()
-        .find(|(alias, _)| *alias == property)
-        .map_or(property, |(_, name)| name)
-}
-
-fn check(property: &str, value: &str) -> Result<(), OptionsError> {
-    if let Some((_, allowed, reason)) = GUARDED
-        .iter()
-        .find(|(guarded, _, _)| *guarded == canonical(property))
-    {
-        return if allowed.contains(&value) {
-            Ok(())
-        } else {
-            let allowed = allowed.first().copied().unwrap_or_default();
-            Err(OptionsError::Refused {
-                property: property.to_owned(),
-                allowed,
-                reason,
-            })
+    /// In the order defaults, user, guarantees; under one name each.
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = BTreeMap::new();
+        let mut set = |name: &str, value: &str| {
+            effective.insert(canonical(name).to_owned(), value.to_owned());
         };
-    }
-    if let Some((_, reason)) = FORBIDDEN.iter().find(|(name, _)| *name == property) {
-        return Err(OptionsError::Forbidden {
-            property: property.to_owned(),
-            reason,
-        });
-    }
-    // librdkafka itself says whether it knows the property and takes the value.
-    let mut config = ClientConfig::new();
-    config.set(property, value);
-    match config.create_native_config() {
-        Ok(_) => Ok(()),
-        Err(rdkafka::error::KafkaError::ClientConfig(_, reason, ..))
-            if reason.contains("No such configuration property") =>
-        {
-            Err(OptionsError::Unknown {
-                property: property.to_owned(),
-                nearest: nearest(property),
-            })
+        for (name, value) in DEFAULTS {
+            set(name, value);
         }
-        Err(rdkafka::error::KafkaError::ClientConfig(_, reason, ..)) => {
-            Err(OptionsError::Invalid {
-                property: property.to_owned(),
-                reason,
-            })
+        // The whole window and one record more: librdkafka's queue must never be what is full, and
+        // one record that is larger than its limit would wait for room for ever.
+        let bytes = self.window.bytes.saturating_add(self.message_max_bytes());
+        let kbytes = (bytes / 1024).clamp(4096, QUEUE_MAX_KBYTES);
+        set("queue.buffering.max.kbytes", &kbytes.to_string());
+        let records = self.window.records.saturating_add(1000);
+        set(
+            "queue.buffering.max.messages",
+            &records.min(10_000_000).to_string(),
+        );
+        for guarded in GUARDED {
+            set(guarded.name, guarded.value());
         }
-        Err(other) => Err(OptionsError::Invalid {
-            property: property.to_owned(),
-            reason: other.to_string(),
-        }),
+        // What is guarded was let in with a value that keeps the guarantee.
+        for (name, value) in &self.properties {
+            set(name, value);
+        }
+        set("bootstrap.servers", &self.bootstrap_servers);
+        effective
     }
-}
-
-/// Properties that people set on a producer; librdkafka does not list its own.
-const COMMON: &[&str] = &[
-    "bootstrap.servers",
-    "client.id",
-    "security.protocol",
-    "sasl.mechanism",
-    "sasl.mechanisms",
-    "sasl.username",
-    "sasl.password",
-    "ssl.ca.location",
-    "ssl.ca.pem",
-    "ssl.certificate.location",
-    "ssl.certificate.pem",
-    "ssl.key.location",
-    "ssl.key.pem",
-    "ssl.key.password",
-    "ssl.endpoint.identification.algorithm",
-    "enable.ssl.certificate.verification",
-    "compression.type",
-    "compression.codec",
-    "compression.level",
-    "linger.ms",
-    "batch.size",
-    "batch.num.messages",
-    "message.max.bytes",
-    "queue.buffering.max.messages",
-    "queue.buffering.max.kbytes",
-    "request.timeout.ms",
-    "retry.backoff.ms",
-    "socket.timeout.ms",
-    "metadata.max.age.ms",
-    "topic.metadata.refresh.interval.ms",
-    "statistics.interval.ms",
-    "client.dns.lookup",
-    "broker.address.family",
-    "debug",
-    "log_level",
-];
-
-fn nearest(property: &str) -> Option<String> {
-    COMMON
-        .iter()
-        .map(|known| (strsim::jaro_winkler(property, known), known))
-        .filter(|(similarity, _)| *similarity > 0.85)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| (*known).to_owned())
 }
 
 impl fmt::Debug for Options {
@@ -333,7 +159,8 @@ impl fmt::Debug for Options {
                 &self.shown_properties().collect::<BTreeMap<_, _>>(),
             )
             .field("topic_timeout", &self.topic_timeout)
-            .finish_non_exhaustive()
+            .field("window", &self.window)
+            .finish()
     }
 }
 
@@ -349,9 +176,6 @@ impl fmt::Display for OptionsError {
                 }
             }
             Self::Invalid { property, reason } => write!(f, "property \"{property}\": {reason}"),
-            Self::Forbidden { property, reason } => {
-                write!(f, "property \"{property}\" cannot be set: {reason}")
-            }
             Self::Refused {
                 property,
                 allowed,
@@ -361,6 +185,9 @@ impl fmt::Display for OptionsError {
                     f,
                     "property \"{property}\" must stay at \"{allowed}\": {reason}"
                 )
+            }
+            Self::Forbidden { property, reason } => {
+                write!(f, "property \"{property}\" cannot be set: {reason}")
             }
         }
     }
@@ -372,17 +199,16 @@ impl std::error::Error for OptionsError {}
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        records: 1000,
-        bytes: 1 << 20,
-    };
-
     fn options(properties: &[(&str, &str)]) -> Result<Options, Vec<OptionsError>> {
         let properties = properties
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect();
-        Options::new("127.0.0.1:9092", properties, LIMITS)
+        let window = Limits {
+            records: 10,
+            bytes: 8 << 20,
+        };
+        Options::new("127.0.0.1:9092", properties, window)
     }
 
     #[test]
@@ -396,6 +222,9 @@ mod tests {
             ("delivery.timeout.ms", "1000"),
             ("max.in.flight", "6"),
             ("retries", "0"),
+            ("queuing.strategy", "lifo"),
+            ("delivery.report.only.error", "true"),
+            ("enable.gapless.guarantee", "true"),
         ] {
             let faults = options(&[(property, value)]).unwrap_err();
             assert!(
@@ -403,50 +232,103 @@ mod tests {
                 "{property}: {faults:?}"
             );
         }
-        let kept = options(&[("acks", "-1"), ("max.in.flight", "1")])
-            .unwrap()
-            .client_config();
-        assert_eq!(kept.get("acks"), Some("-1"));
-        assert_eq!(kept.get("partitioner"), Some("murmur2_random"));
-        assert_eq!(kept.get("message.timeout.ms"), Some("0"));
-        assert_eq!(kept.get("max.in.flight.requests.per.connection"), None);
-    }
-
-    #[test]
-    fn any_other_property_passes_through_and_unknown_ones_are_refused() {
-        let config = options(&[("compression.type", "lz4"), ("linger.ms", "7")]).unwrap();
-        assert_eq!(config.client_config().get("linger.ms"), Some("7"));
-        let faults = options(&[("compresion.type", "lz4"), ("linger.ms", "soon")]).unwrap_err();
-        assert_eq!(faults.len(), 2);
-        assert_eq!(
-            faults[0].to_string(),
-            "librdkafka has no property \"compresion.type\"; did you mean \"compression.type\"?"
-        );
-    }
-
-    #[test]
-    fn what_has_no_safe_value_is_forbidden() {
-        for (property, value) in [
-            ("transactional.id", "x"),
-            ("delivery.report.only.error", "true"),
-            ("test.mock.num.brokers", "1"),
-            ("queuing.strategy", "lifo"),
+        for property in [
+            "transactional.id",
+            "test.mock.num.brokers",
+            "metadata.broker.list",
         ] {
-            let faults = options(&[(property, value)]).unwrap_err();
+            let faults = options(&[(property, "1")]).unwrap_err();
             assert!(
-                matches!(faults.as_slice(), [OptionsError::Forbidden { .. }]),
+                matches!(faults.as_slice(), [OptionsError::Forbidden { property: p, .. }] if p == property),
                 "{property}: {faults:?}"
             );
         }
     }
 
     #[test]
-    fn secrets_are_never_shown() {
-        let options = options(&[("sasl.password", "hunter2"), ("sasl.username", "u")]).unwrap();
-        let shown = format!("{options:?}");
-        assert!(
-            !shown.contains("hunter2") && shown.contains("***"),
-            "{shown}"
+    fn the_guarantees_are_set_and_the_users_stricter_choice_is_kept() {
+        let kept = options(&[("request.required.acks", "-1"), ("max.in.flight", "1")])
+            .unwrap()
+            .client_config();
+        for (property, value) in [
+            ("acks", Some("-1")),
+            ("request.required.acks", None),
+            ("max.in.flight.requests.per.connection", Some("1")),
+            ("enable.idempotence", Some("true")),
+            ("partitioner", Some("murmur2_random")),
+            ("message.timeout.ms", Some("0")),
+            ("message.send.max.retries", Some("2147483647")),
+            ("allow.auto.create.topics", None),
+        ] {
+            assert_eq!(kept.get(property), value, "{property}");
+        }
+    }
+
+    #[test]
+    fn any_other_property_passes_through_under_one_name() {
+        let options = options(&[
+            ("compression.codec", "lz4"),
+            ("queue.buffering.max.ms", "7"),
+        ])
+        .unwrap();
+        let config = options.client_config();
+        assert_eq!(config.get("linger.ms"), Some("7"));
+        assert_eq!(config.get("queue.buffering.max.ms"), None);
+        assert_eq!(config.get("compression.type"), Some("lz4"));
+        let shown: Vec<_> = options.shown_properties().collect();
+        assert_eq!(
+            shown,
+            [
+                ("compression.codec", "lz4"),
+                ("queue.buffering.max.ms", "7")
+            ]
         );
+    }
+
+    #[test]
+    fn every_fault_is_reported_at_once() {
+        let faults = options(&[
+            ("acks", "-1"),
+            ("compresion.type", "lz4"),
+            ("linger.ms", "soon"),
+            ("request.required.acks", "all"),
+        ])
+        .unwrap_err();
+        let texts: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "librdkafka has no property \"compresion.type\"; did you mean \"compression.type\"?",
+                "property \"linger.ms\": Invalid value",
+                "property \"request.required.acks\": is another name of \"acks\", which is set too",
+            ]
+        );
+    }
+
+    #[test]
+    fn librdkafkas_queue_holds_the_window_and_one_record_of_the_largest_size() {
+        let options = options(&[("message.max.bytes", "104857600")]).unwrap();
+        let config = options.client_config();
+        assert_eq!(config.get("queue.buffering.max.kbytes"), Some("110592"));
+        assert_eq!(config.get("queue.buffering.max.messages"), Some("1010"));
+    }
+
+    #[test]
+    fn secrets_are_never_shown() {
+        let secrets = [
+            "sasl.password",
+            "ssl.key.password",
+            "ssl.key.pem",
+            "ssl.keystore.password",
+            "sasl.oauthbearer.config",
+        ];
+        for property in secrets {
+            let options = options(&[(property, "hunter2"), ("sasl.username", "u")]).unwrap();
+            let shown = format!("{options:?}");
+            assert!(
+                !shown.contains("hunter2") && shown.contains("***"),
+                "{shown}"
+            );
+        }
     }
 }
