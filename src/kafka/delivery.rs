@@ -1,4 +1,4 @@
-//! From librdkafka's callback to a batch of reports.
+//! From librdkafka's callbacks to a batch of reports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use rdkafka::producer::{DeliveryResult, ProducerContext};
 use tokio::sync::mpsc;
 
 use super::error::{DeliveryError, DeliveryErrorKind};
-use super::publisher::Health;
+use super::health::Health;
 use crate::ack::Ticket;
 
 /// What became of one attempt.
@@ -44,7 +44,8 @@ impl DeliveryReports {
     }
 }
 
-/// librdkafka's callbacks. Deliveries run inside `poll`, on the producer's thread.
+/// librdkafka's callbacks. Deliveries run inside `poll`, on the producer's thread; the others run
+/// on threads of librdkafka's.
 pub(super) struct Context {
     settled: Mutex<Vec<DeliveryReport>>,
     health: Arc<Health>,
@@ -65,21 +66,25 @@ impl Context {
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        use RDKafkaLogLevel as Level;
         match level {
-            RDKafkaLogLevel::Emerg
-            | RDKafkaLogLevel::Alert
-            | RDKafkaLogLevel::Critical
-            | RDKafkaLogLevel::Error
-            | RDKafkaLogLevel::Warning => self.health.note(facility, message),
+            // Comes through `error` too, with less around it.
+            _ if facility == "FAIL" || facility == "ERROR" => {
+                tracing::debug!(facility, "librdkafka: {}", message.escape_debug());
+            }
+            Level::Emerg | Level::Alert | Level::Critical | Level::Error | Level::Warning => {
+                self.health.note(facility, message);
+            }
             _ => tracing::debug!(facility, "librdkafka: {}", message.escape_debug()),
         }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
-            self.health.set_reachable(false);
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::AllBrokersDown) => self.health.lost(),
+            Some(code) => self.health.failed(&format!("{code:?}"), reason),
+            None => self.health.failed("ERROR", reason),
         }
-        self.health.note("ERROR", reason);
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
@@ -93,7 +98,7 @@ impl ProducerContext for Context {
     fn delivery(&self, result: &DeliveryResult<'_>, ticket: usize) {
         let fate = match result {
             Ok(message) => {
-                self.health.set_reachable(true);
+                self.health.answered();
                 Fate::Acknowledged {
                     partition: message.partition(),
                 }

@@ -202,12 +202,17 @@ impl fmt::Display for DeliveryError {
 
 impl std::error::Error for DeliveryError {}
 
-/// The producer could not be made.
+/// The producer could not be made, or the brokers not be asked.
 #[derive(Debug)]
 pub enum PublishError {
     Client(KafkaError),
     Thread(std::io::Error),
-    Unreachable { servers: String, source: KafkaError },
+    Unreachable {
+        servers: String,
+        /// What librdkafka said while it tried; empty when it was silent.
+        reasons: Vec<String>,
+        source: KafkaError,
+    },
 }
 
 impl fmt::Display for PublishError {
@@ -215,7 +220,15 @@ impl fmt::Display for PublishError {
         match self {
             Self::Client(_) => f.write_str("the Kafka producer cannot be made"),
             Self::Thread(_) => f.write_str("the producer's thread cannot be started"),
-            Self::Unreachable { servers, .. } => write!(f, "no broker of {servers} answers"),
+            Self::Unreachable {
+                servers, reasons, ..
+            } => {
+                write!(f, "no broker of {servers} answers")?;
+                if !reasons.is_empty() {
+                    write!(f, ": {}", reasons.join("; "))?;
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -4,8 +4,10 @@
 //! failure it takes nothing new until it is told to go on: librdkafka delivers what was queued
 //! behind a refused batch, so order is the caller's to restore ([`crate::ack::Window::resend`]).
 
+mod check;
 mod delivery;
 mod error;
+mod health;
 mod options;
 mod producer;
 mod properties;
@@ -13,9 +15,10 @@ mod publisher;
 mod stdout;
 mod topic;
 
+pub use check::reach;
 pub use delivery::{DeliveryReport, DeliveryReports, Fate};
 pub use error::{DeliveryError, DeliveryErrorKind, PublishError};
+pub use health::Health;
 pub use options::{Options, OptionsError};
 pub(crate) use properties::is_secret;
-pub use publisher::{Health, Publisher};
-pub use topic::reach;
+pub use publisher::Publisher;

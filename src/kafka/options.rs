@@ -119,6 +119,15 @@ impl Options {
         self.effective().into_iter().collect()
     }
 
+    /// For a client that asks and never sends: creates no topic by asking, and wants no producer id.
+    pub(super) fn question_config(&self) -> ClientConfig {
+        let mut config = self.client_config();
+        config.set("allow.auto.create.topics", "false");
+        config.set("enable.idempotence", "false");
+        config.set("statistics.interval.ms", "0");
+        config
+    }
+
     /// In the order defaults, user, guarantees; under one name each.
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();

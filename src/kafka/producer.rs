@@ -11,8 +11,9 @@ use rdkafka::producer::{BaseProducer, BaseRecord, Producer, PurgeConfig};
 
 use super::delivery::{Context, DeliveryReport, Fate};
 use super::error::{DeliveryError, DeliveryErrorKind, PublishError};
+use super::health::Health;
 use super::options::Options;
-use super::publisher::{Command, Health, Reports};
+use super::publisher::{Command, Reports};
 use super::topic::{Readiness, Topics};
 use crate::ack::Ticket;
 use crate::router::Record;

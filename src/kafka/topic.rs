@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::client::{Client, ClientContext};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseProducer, Producer};
+use rdkafka::error::RDKafkaErrorCode;
 
-use super::error::{DeliveryErrorKind, PublishError};
-use super::options::Options;
+use super::error::DeliveryErrorKind;
 
 /// What the brokers say of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,29 +154,6 @@ fn look<C: ClientContext>(
         complete: !partitions.is_empty()
             && partitions.iter().all(|partition| partition.leader() >= 0),
     })
-}
-
-/// The number of brokers that the cluster names.
-pub fn reach(options: &Options, timeout: Duration) -> Result<usize, PublishError> {
-    let producer: BaseProducer = client(options)?;
-    match producer.client().fetch_metadata(None, timeout) {
-        Ok(metadata) => Ok(metadata.brokers().len()),
-        Err(error) => Err(unreachable(options, error)),
-    }
-}
-
-fn client(options: &Options) -> Result<BaseProducer, PublishError> {
-    options
-        .client_config()
-        .create()
-        .map_err(PublishError::Client)
-}
-
-fn unreachable(options: &Options, source: KafkaError) -> PublishError {
-    PublishError::Unreachable {
-        servers: options.bootstrap_servers().to_owned(),
-        source,
-    }
 }
 
 #[cfg(test)]
