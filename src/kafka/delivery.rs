@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message;
+use rdkafka::message::{Headers, Message};
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use tokio::sync::mpsc;
 
@@ -105,15 +105,12 @@ impl ProducerContext for Context {
             }
             Err((error, message)) => {
                 let partition = message.partition();
-                let size_bytes = message.payload().map_or(0, <[u8]>::len);
-                let kind = DeliveryErrorKind::from_error(error, size_bytes);
-                let error = DeliveryError {
-                    topic: message.topic().into(),
-                    kind,
-                };
                 Fate::Failed {
                     partition: (partition >= 0).then_some(partition),
-                    error,
+                    error: DeliveryError {
+                        topic: message.topic().into(),
+                        kind: failure(error, message),
+                    },
                 }
             }
         };
@@ -126,4 +123,30 @@ impl ProducerContext for Context {
             .unwrap_or_else(PoisonError::into_inner)
             .push(report);
     }
+}
+
+fn failure(error: &KafkaError, message: &impl Message) -> DeliveryErrorKind {
+    match error.rdkafka_error_code() {
+        Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize) => {
+            DeliveryErrorKind::RecordTooLarge {
+                size_bytes: size_bytes(message),
+                limit_bytes: None,
+            }
+        }
+        Some(RDKafkaErrorCode::InvalidTimestamp) => DeliveryErrorKind::InvalidTimestamp {
+            timestamp_ms: message.timestamp().to_millis().unwrap_or_default(),
+        },
+        _ => DeliveryErrorKind::from_error(error),
+    }
+}
+
+fn size_bytes(message: &impl Message) -> usize {
+    let headers = message.headers().map_or(0, |headers| {
+        headers
+            .iter()
+            .map(|header| header.key.len() + header.value.map_or(0, <[u8]>::len))
+            .sum()
+    });
+    let length = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+    headers + length(message.key()) + length(message.payload())
 }

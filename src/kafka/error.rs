@@ -18,20 +18,32 @@ pub enum DeliveryErrorKind {
     TopicMissing,
     /// A name that Kafka does not allow.
     TopicInvalid,
+    /// Kafka tells no `.` from `_` in the names of its metrics, and keeps only one of such topics.
+    TopicCollision {
+        existing: Option<String>,
+    },
+    /// The topic was to be created, and the broker said no.
+    TopicNotCreated(String),
     TopicAuthorization,
     ClusterAuthorization,
     Authentication,
     RecordTooLarge {
+        /// Key, value and headers, uncompressed.
         size_bytes: usize,
+        /// Ours (`message.max.bytes`); the broker does not say its own.
+        limit_bytes: Option<usize>,
     },
     InvalidPartition {
         partition: i32,
         count: i32,
     },
-    /// Before 1970-01-01 00:00:00.001 UTC.
+    /// Before 1970, or further from the broker's clock than the topic allows.
     InvalidTimestamp {
         timestamp_ms: i64,
     },
+    /// The broker refused a batch of several records, without a word on which. Each of them is
+    /// sent again alone.
+    BatchRefused(String),
     /// The broker answered with this code; the record is not stored.
     RefusedByBroker(String),
     /// The attempt was given up, so nobody knows whether the record is stored.
@@ -44,7 +56,16 @@ pub enum DeliveryErrorKind {
 }
 
 impl DeliveryErrorKind {
-    pub(super) fn from_code(code: RDKafkaErrorCode, size_bytes: usize) -> Self {
+    pub(super) fn from_error(error: &KafkaError) -> Self {
+        match error.rdkafka_error_code() {
+            Some(code) => Self::from_code(code),
+            None => Self::Other(error.to_string()),
+        }
+    }
+
+    /// What a code says without more about the record. The code's own text is used only where no
+    /// kind of ours says it better.
+    fn from_code(code: RDKafkaErrorCode) -> Self {
         use RDKafkaErrorCode as Code;
         match code {
             Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition => {
@@ -54,65 +75,107 @@ impl DeliveryErrorKind {
             Code::TopicAuthorizationFailed => Self::TopicAuthorization,
             Code::ClusterAuthorizationFailed => Self::ClusterAuthorization,
             Code::Authentication | Code::SaslAuthenticationFailed => Self::Authentication,
-            Code::MessageSizeTooLarge | Code::InvalidMessageSize => {
-                Self::RecordTooLarge { size_bytes }
-            }
             Code::PurgeQueue | Code::PurgeInflight => Self::Purged,
             Code::Fatal
             | Code::GaplessGuarantee
             | Code::Fenced
             | Code::OutOfOrderSequenceNumber
             | Code::UnknownProducerId => Self::ProducerFatal(code.to_string()),
-            Code::InvalidTimestamp => Self::InvalidTimestamp { timestamp_ms: 0 },
             other if (other as i32) > 0 => Self::RefusedByBroker(other.to_string()),
             other => Self::Other(other.to_string()),
         }
     }
 
-    pub(super) fn from_error(error: &KafkaError, size_bytes: usize) -> Self {
-        match error.rdkafka_error_code() {
-            Some(code) => Self::from_code(code, size_bytes),
-            None => Self::Other(error.to_string()),
+    /// What a producer that ended itself says of the reason. `None` while it works.
+    pub(super) fn from_fatal(fatal: Option<(RDKafkaErrorCode, String)>) -> Option<Self> {
+        match fatal? {
+            // An idempotent producer needs an id, and asks the cluster for it before anything else.
+            (RDKafkaErrorCode::ClusterAuthorizationFailed, _) => Some(Self::ClusterAuthorization),
+            (_, reason) => Some(Self::ProducerFatal(reason)),
         }
+    }
+
+    /// Said by the broker of a batch as a whole, for something in one of its records.
+    pub(super) fn concerns_a_batch(&self) -> bool {
+        matches!(
+            self,
+            Self::RecordTooLarge {
+                limit_bytes: None,
+                ..
+            } | Self::InvalidTimestamp { .. }
+                | Self::RefusedByBroker(_)
+        )
+    }
+
+    /// The same, when it is not known which record of several the broker means.
+    pub(super) fn of_a_batch(&self) -> Self {
+        Self::BatchRefused(match self {
+            Self::RecordTooLarge { .. } => "the batch or a record in it is too large".to_owned(),
+            Self::InvalidTimestamp { .. } => "a timestamp is out of range".to_owned(),
+            Self::RefusedByBroker(code) => code.clone(),
+            other => format!("{other:?}"),
+        })
     }
 }
 
 impl DeliveryError {
+    /// The producer can send nothing more: [`super::Publisher::start`] another one.
+    pub fn needs_new_producer(&self) -> bool {
+        matches!(
+            self.kind,
+            DeliveryErrorKind::ProducerFatal(_) | DeliveryErrorKind::ClusterAuthorization
+        )
+    }
+
     /// What the operator can do.
     pub fn hint(&self) -> String {
+        use DeliveryErrorKind as Kind;
         let topic = &self.topic;
         match &self.kind {
-            DeliveryErrorKind::TopicMissing => format!(
+            Kind::TopicMissing => format!(
                 "Create the topic: kafka-topics.sh --create --topic {topic} --partitions N --replication-factor R. It is tried again by itself."
             ),
-            DeliveryErrorKind::TopicInvalid => {
+            Kind::TopicInvalid => {
                 "Topic names have 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'. Correct the route, or the row's value.".to_owned()
             }
-            DeliveryErrorKind::TopicAuthorization => format!(
+            Kind::TopicCollision { .. } => {
+                "Choose names that differ in more than '.' and '_', or delete the other topic.".to_owned()
+            }
+            Kind::TopicNotCreated(_) => format!(
+                "Grant Create on topic {topic} to the relay's principal and check the settings for new topics, or create the topic by hand."
+            ),
+            Kind::TopicAuthorization => format!(
                 "Grant Write and Describe on topic {topic} to the relay's principal. It is tried again by itself."
             ),
-            DeliveryErrorKind::ClusterAuthorization => {
+            Kind::ClusterAuthorization => {
                 "Grant IdempotentWrite on the cluster to the relay's principal. It is tried again by itself.".to_owned()
             }
-            DeliveryErrorKind::Authentication => {
-                "Check security.protocol and the sasl.* settings.".to_owned()
+            Kind::Authentication => "Check security.protocol and the sasl.* settings.".to_owned(),
+            Kind::RecordTooLarge { limit_bytes: Some(_), .. } => {
+                "Raise message.max.bytes of the relay above the record's size, and max.message.bytes of the topic with it.".to_owned()
             }
-            DeliveryErrorKind::RecordTooLarge { .. } => format!(
-                "Raise max.message.bytes of topic {topic} and message.max.bytes of the relay above the record's size."
+            Kind::RecordTooLarge { limit_bytes: None, .. } => format!(
+                "Raise max.message.bytes of topic {topic} above the record's size. It is tried again by itself."
             ),
-            DeliveryErrorKind::InvalidPartition { .. } => {
+            Kind::InvalidPartition { .. } => {
                 "Correct the partition column, or add partitions to the topic.".to_owned()
             }
-            DeliveryErrorKind::InvalidTimestamp { .. } => {
+            Kind::InvalidTimestamp { timestamp_ms } if *timestamp_ms < 0 => {
                 "Correct the timestamp column; Kafka takes no time before 1970.".to_owned()
             }
-            DeliveryErrorKind::RefusedByBroker(_) => {
+            Kind::InvalidTimestamp { .. } => format!(
+                "Correct the timestamp column, or allow topic {topic} to differ more from the broker's clock: message.timestamp.before.max.ms, message.timestamp.after.max.ms."
+            ),
+            Kind::BatchRefused(_) => format!(
+                "The records are sent again one by one, to find out which one is meant. If it was the batch: set batch.size of the relay below max.message.bytes of topic {topic}."
+            ),
+            Kind::RefusedByBroker(_) => {
                 "See the broker's log for the reason. It is tried again by itself.".to_owned()
             }
-            DeliveryErrorKind::Purged
-            | DeliveryErrorKind::ProducerFatal(_)
-            | DeliveryErrorKind::Other(_) => "It is tried again by itself.".to_owned(),
-            DeliveryErrorKind::Sink(_) => "Check where the output goes.".to_owned(),
+            Kind::Purged | Kind::ProducerFatal(_) | Kind::Other(_) => {
+                "It is tried again by itself.".to_owned()
+            }
+            Kind::Sink(_) => "Check where the output goes.".to_owned(),
         }
     }
 
@@ -121,12 +184,15 @@ impl DeliveryError {
         match self.kind {
             DeliveryErrorKind::TopicMissing => "topic_missing",
             DeliveryErrorKind::TopicInvalid => "topic_invalid",
+            DeliveryErrorKind::TopicCollision { .. } => "topic_collision",
+            DeliveryErrorKind::TopicNotCreated(_) => "topic_not_created",
             DeliveryErrorKind::TopicAuthorization => "topic_authorization",
             DeliveryErrorKind::ClusterAuthorization => "cluster_authorization",
             DeliveryErrorKind::Authentication => "authentication",
             DeliveryErrorKind::RecordTooLarge { .. } => "record_too_large",
             DeliveryErrorKind::InvalidPartition { .. } => "invalid_partition",
             DeliveryErrorKind::InvalidTimestamp { .. } => "invalid_timestamp",
+            DeliveryErrorKind::BatchRefused(_) => "batch_refused",
             DeliveryErrorKind::RefusedByBroker(_) => "refused_by_broker",
             DeliveryErrorKind::Purged => "purged",
             DeliveryErrorKind::ProducerFatal(_) => "producer_fatal",
@@ -138,64 +204,71 @@ impl DeliveryError {
 
 impl fmt::Display for DeliveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use DeliveryErrorKind as Kind;
         let topic = &self.topic;
         match &self.kind {
-            DeliveryErrorKind::TopicMissing => {
-                write!(
-                    f,
-                    "topic \"{topic}\" does not exist, or a partition of it has no leader"
-                )
-            }
-            DeliveryErrorKind::TopicInvalid => {
+            Kind::TopicMissing => write!(
+                f,
+                "topic \"{topic}\" does not exist, or a partition of it has no leader"
+            ),
+            Kind::TopicInvalid => {
                 write!(f, "\"{}\" is not a valid topic name", topic.escape_debug())
             }
-            DeliveryErrorKind::TopicAuthorization => {
+            Kind::TopicCollision { existing } => {
+                write!(f, "topic \"{topic}\" cannot be created beside ")?;
+                match existing {
+                    Some(existing) => write!(f, "topic \"{existing}\"")?,
+                    None => f.write_str("an existing one")?,
+                }
+                f.write_str(": Kafka takes '.' and '_' for the same there")
+            }
+            Kind::TopicNotCreated(reason) => {
+                write!(f, "topic \"{topic}\" could not be created: {reason}")
+            }
+            Kind::TopicAuthorization => {
                 write!(f, "not authorized to write to topic \"{topic}\"")
             }
-            DeliveryErrorKind::ClusterAuthorization => {
-                f.write_str("not authorized to write to the cluster")
-            }
-            DeliveryErrorKind::Authentication => f.write_str("the broker refused authentication"),
-            DeliveryErrorKind::RecordTooLarge { size_bytes } => {
+            Kind::ClusterAuthorization => f.write_str("not authorized to write to the cluster"),
+            Kind::Authentication => f.write_str("the broker refused authentication"),
+            Kind::RecordTooLarge {
+                size_bytes,
+                limit_bytes,
+            } => {
                 write!(
                     f,
                     "record of {size_bytes} bytes is too large for topic \"{topic}\""
-                )
+                )?;
+                match limit_bytes {
+                    Some(limit) => write!(f, "; the relay's own limit is {limit}"),
+                    None => Ok(()),
+                }
             }
-            DeliveryErrorKind::InvalidPartition { partition, count } => {
-                write!(
-                    f,
-                    "topic \"{topic}\" has {count} partitions and no partition {partition}"
-                )
-            }
-            DeliveryErrorKind::InvalidTimestamp { timestamp_ms } => {
-                write!(
-                    f,
-                    "topic \"{topic}\" takes no record with timestamp {timestamp_ms} ms"
-                )
-            }
-            DeliveryErrorKind::RefusedByBroker(code) => {
-                write!(
-                    f,
-                    "the broker refused a record for topic \"{topic}\": {code}"
-                )
-            }
-            DeliveryErrorKind::Purged => {
-                write!(
-                    f,
-                    "a record for topic \"{topic}\" was given up before an answer came"
-                )
-            }
-            DeliveryErrorKind::ProducerFatal(reason) => {
-                write!(f, "the producer failed for good: {reason}")
-            }
-            DeliveryErrorKind::Sink(reason) => write!(f, "output failed: {reason}"),
-            DeliveryErrorKind::Other(reason) => {
-                write!(
-                    f,
-                    "a record for topic \"{topic}\" was not delivered: {reason}"
-                )
-            }
+            Kind::InvalidPartition { partition, count } => write!(
+                f,
+                "topic \"{topic}\" has {count} partitions and no partition {partition}"
+            ),
+            Kind::InvalidTimestamp { timestamp_ms } => write!(
+                f,
+                "topic \"{topic}\" takes no record with timestamp {timestamp_ms} ms"
+            ),
+            Kind::BatchRefused(reason) => write!(
+                f,
+                "the broker refused a batch of records for topic \"{topic}\": {reason}"
+            ),
+            Kind::RefusedByBroker(code) => write!(
+                f,
+                "the broker refused a record for topic \"{topic}\": {code}"
+            ),
+            Kind::Purged => write!(
+                f,
+                "a record for topic \"{topic}\" was given up before an answer came"
+            ),
+            Kind::ProducerFatal(reason) => write!(f, "the producer failed for good: {reason}"),
+            Kind::Sink(reason) => write!(f, "output failed: {reason}"),
+            Kind::Other(reason) => write!(
+                f,
+                "a record for topic \"{topic}\" was not delivered: {reason}"
+            ),
         }
     }
 }

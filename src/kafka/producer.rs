@@ -1,6 +1,6 @@
 //! The thread that owns the producer: take commands, send in order, poll, report.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::router::Record;
 const IN_FLIGHT_WAIT: Duration = Duration::from_millis(1);
 /// Nothing is awaited; a new command ends the wait at once.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
-/// librdkafka's queue is full, or a topic is not ready.
+/// A topic is not ready.
 const HELD_WAIT: Duration = Duration::from_millis(5);
 /// While records are in flight, new ones gather this long or until there are so many, and then leave
 /// together: a broker's work is per request, and a walsender's rows come one by one. With nothing in
@@ -45,16 +45,19 @@ pub(super) fn create(
 
 pub(super) fn run(
     producer: BaseProducer<Context>,
-    topic_timeout: Duration,
+    options: &Options,
     commands: &Receiver<Command>,
     reports: &Reports,
 ) {
     let mut worker = Worker {
         producer,
-        topic_timeout,
+        message_max_bytes: options.message_max_bytes(),
+        topic_timeout: options.topic_timeout,
         topics: Topics::default(),
         queue: VecDeque::new(),
         outstanding: 0,
+        several: false,
+        suspects: HashSet::new(),
         halted: false,
         settled: Vec::new(),
         gathering_since: None,
@@ -83,12 +86,18 @@ enum Next {
 
 struct Worker {
     producer: BaseProducer<Context>,
+    message_max_bytes: usize,
     topic_timeout: Duration,
     topics: Topics,
     /// Not yet handed to librdkafka.
     queue: VecDeque<(Ticket, Arc<Record>)>,
     /// Handed over and without a report.
     outstanding: usize,
+    /// More than one record was handed over since there was none outstanding: a refusal can mean
+    /// any of them.
+    several: bool,
+    /// Were in a batch that the broker refused: sent alone, to find the one that it means.
+    suspects: HashSet<Ticket>,
     /// A record failed; nothing is sent until the caller says so.
     halted: bool,
     settled: Vec<DeliveryReport>,
@@ -107,10 +116,10 @@ impl Worker {
     fn next_command(&self, commands: &Receiver<Command>) -> Next {
         let wait = if let Some(since) = self.gathering_since {
             GATHER.saturating_sub(since.elapsed()).min(IN_FLIGHT_WAIT)
-        } else if !self.queue.is_empty() {
-            HELD_WAIT
         } else if self.outstanding > 0 {
             IN_FLIGHT_WAIT
+        } else if !self.queue.is_empty() {
+            HELD_WAIT
         } else {
             IDLE_WAIT
         };
@@ -137,6 +146,7 @@ impl Worker {
                 };
                 match self.send(ticket, &record) {
                     Sent::Yes => {
+                        self.several = self.outstanding > 0;
                         self.outstanding += 1;
                         sends += 1;
                     }
@@ -166,8 +176,10 @@ impl Worker {
     }
 
     fn should_gather(&mut self) -> bool {
-        let wants_company =
-            self.outstanding > 0 && !self.halted && (1..GATHER_RECORDS).contains(&self.queue.len());
+        let wants_company = self.outstanding > 0
+            && !self.halted
+            && self.suspects.is_empty()
+            && (1..GATHER_RECORDS).contains(&self.queue.len());
         if wants_company {
             let since = *self.gathering_since.get_or_insert_with(Instant::now);
             if since.elapsed() < GATHER {
@@ -200,27 +212,39 @@ impl Worker {
             let timestamp_ms = record.timestamp_ms;
             return Sent::Failed(DeliveryErrorKind::InvalidTimestamp { timestamp_ms });
         }
+        if self.outstanding > 0 && !self.suspects.is_empty() {
+            return Sent::NotYet;
+        }
         match self.producer.send(base_record(ticket, record)) {
             Ok(()) => Sent::Yes,
-            // With nothing outstanding the queue is as empty as it gets: the record is larger than it.
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _))
                 if self.outstanding > 0 =>
             {
                 Sent::NotYet
             }
+            // Full with nothing in it: larger than all of the queue.
             Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {
-                let size_bytes = record.size_bytes();
-                Sent::Failed(DeliveryErrorKind::RecordTooLarge { size_bytes })
+                Sent::Failed(self.too_large(record))
             }
-            Err((error, _)) => Sent::Failed(self.failure(&error, record.size_bytes())),
+            Err((error, _)) => Sent::Failed(self.refusal(&error, record)),
         }
     }
 
-    /// A fatal state of the producer counts before what this call said.
-    fn failure(&self, error: &KafkaError, size_bytes: usize) -> DeliveryErrorKind {
-        match self.producer.client().fatal_error() {
-            Some((_, reason)) => DeliveryErrorKind::ProducerFatal(reason),
-            None => DeliveryErrorKind::from_error(error, size_bytes),
+    /// What `send` itself says. A fatal state of the producer counts before it.
+    fn refusal(&self, error: &KafkaError, record: &Record) -> DeliveryErrorKind {
+        if let Some(fatal) = DeliveryErrorKind::from_fatal(self.producer.client().fatal_error()) {
+            return fatal;
+        }
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::MessageSizeTooLarge) => self.too_large(record),
+            _ => DeliveryErrorKind::from_error(error),
+        }
+    }
+
+    fn too_large(&self, record: &Record) -> DeliveryErrorKind {
+        DeliveryErrorKind::RecordTooLarge {
+            size_bytes: record.length_bytes(),
+            limit_bytes: Some(self.message_max_bytes),
         }
     }
 
@@ -251,11 +275,24 @@ impl Worker {
 
     fn take_settled(&mut self, mut settled: Vec<DeliveryReport>) {
         for report in &mut settled {
-            if let Fate::Failed { error, .. } = &mut report.fate {
-                self.halted = true;
-                self.topics.forget(&error.topic);
-                if let Some((_, reason)) = self.producer.client().fatal_error() {
-                    error.kind = DeliveryErrorKind::ProducerFatal(reason);
+            match &mut report.fate {
+                Fate::Failed { error, .. } => {
+                    self.halted = true;
+                    self.topics.forget(&error.topic);
+                    let fatal = self.producer.client().fatal_error();
+                    if let Some(fatal) = DeliveryErrorKind::from_fatal(fatal) {
+                        error.kind = fatal;
+                    } else if error.kind.concerns_a_batch() {
+                        if self.several {
+                            error.kind = error.kind.of_a_batch();
+                        }
+                        self.suspects.insert(report.ticket);
+                    }
+                }
+                Fate::Acknowledged { .. } | Fate::NotSent => {
+                    if !self.suspects.is_empty() {
+                        self.suspects.remove(&report.ticket);
+                    }
                 }
             }
         }

@@ -36,9 +36,9 @@ impl Publisher {
     pub fn start(options: &Options) -> Result<(Self, DeliveryReports), PublishError> {
         let health = Arc::new(Health::default());
         let producer = producer::create(options, Arc::clone(&health))?;
-        let topic_timeout = options.topic_timeout;
+        let options = options.clone();
         Self::spawn(health, move |commands, reports| {
-            producer::run(producer, topic_timeout, &commands, &reports);
+            producer::run(producer, &options, &commands, &reports);
         })
     }
 

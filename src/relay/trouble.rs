@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::Options;
 use super::backoff::Backoff;
 use crate::ack::Ticket;
-use crate::kafka::{DeliveryError, DeliveryErrorKind};
+use crate::kafka::DeliveryError;
 
 /// From the first failure until every record that failed is acknowledged.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Trouble {
 
     /// True for the first failure and for one of another kind than the last.
     pub(super) fn note(&mut self, ticket: Ticket, error: DeliveryError) -> bool {
-        let fatal = matches!(error.kind, DeliveryErrorKind::ProducerFatal(_));
+        let fatal = error.needs_new_producer();
         match &mut self.current {
             None => {
                 let needs_new_producer = fatal;
@@ -103,6 +103,7 @@ impl Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kafka::DeliveryErrorKind;
 
     fn error(kind: DeliveryErrorKind) -> DeliveryError {
         DeliveryError {

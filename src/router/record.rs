@@ -33,12 +33,17 @@ impl Record {
 
     /// Memory that the record is counted with against the window.
     pub fn size_bytes(&self) -> usize {
+        Self::OVERHEAD_BYTES + self.length_bytes()
+    }
+
+    /// Key, value and headers, as a producer's limit on records counts them.
+    pub fn length_bytes(&self) -> usize {
         let length = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
         let headers: usize = self
             .headers
             .iter()
             .map(|header| header.name.len() + length(&header.value))
             .sum();
-        Self::OVERHEAD_BYTES + length(&self.key) + length(&self.value) + headers
+        length(&self.key) + length(&self.value) + headers
     }
 }

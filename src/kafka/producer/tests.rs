@@ -240,10 +240,8 @@ async fn after_a_refusal_the_resend_leaves_a_complete_and_ordered_suffix() {
         values.map(|value| record("t", Some("k"), value)),
     ));
     let errors = settle(&mut window, &mut reports, Window::is_settled).await;
-    assert!(
-        matches!(errors[0].kind, DeliveryErrorKind::RecordTooLarge { .. }),
-        "the refusal is reported: {errors:?}"
-    );
+    let refused = "the batch or a record in it is too large".to_owned();
+    assert_eq!(errors[0].kind, DeliveryErrorKind::BatchRefused(refused));
 
     publisher.resume();
     publisher.send(window.resend());
@@ -257,6 +255,74 @@ async fn after_a_refusal_the_resend_leaves_a_complete_and_ordered_suffix() {
         values,
         "the last copies are complete and in order"
     );
+}
+
+#[tokio::test]
+async fn a_refused_batch_is_sent_again_one_record_at_a_time_before_one_is_blamed() {
+    let cluster = cluster("t", 1);
+    let (publisher, mut reports) = start(&cluster, &[]);
+    let mut window = window();
+    publisher.send(issue(&mut window, [record("t", Some("k"), "warm")]));
+    settle(&mut window, &mut reports, Window::is_empty).await;
+
+    use RDKafkaRespErr::{
+        RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE as TOO_LARGE, RD_KAFKA_RESP_ERR_NO_ERROR as FINE,
+    };
+    cluster.request_errors(RDKafkaApiKey::Produce, &[TOO_LARGE; 5]);
+    let values = ["1", "22", "333", "4444", "55555"];
+    let batch = issue(&mut window, values.map(|value| record("t", None, value)));
+    publisher.send(batch);
+    let errors = settle(&mut window, &mut reports, Window::is_settled).await;
+    assert_eq!(errors.len(), 5, "all of the batch: {errors:?}");
+    for error in errors {
+        assert_eq!(error.reason(), "batch_refused");
+    }
+
+    // The third request is the third record: nothing else is with it.
+    cluster.clear_request_errors(RDKafkaApiKey::Produce);
+    cluster.request_errors(RDKafkaApiKey::Produce, &[FINE, FINE, TOO_LARGE]);
+    publisher.resume();
+    publisher.send(window.resend());
+    let errors = settle(&mut window, &mut reports, Window::is_settled).await;
+    let kinds: Vec<_> = errors.into_iter().map(|error| error.kind).collect();
+    let expected = DeliveryErrorKind::RecordTooLarge {
+        size_bytes: 3 + "id".len() * 2 + "x".len() + "e".len(),
+        limit_bytes: None,
+    };
+    assert_eq!(kinds, [expected]);
+    assert_eq!(window.len(), 3, "the first two are acknowledged");
+
+    publisher.resume();
+    publisher.send(window.resend());
+    let errors = settle(&mut window, &mut reports, Window::is_empty).await;
+    assert_eq!(errors, []);
+    assert_eq!(values_of(&cluster, "t")[1..], values, "nothing came twice");
+}
+
+#[tokio::test]
+async fn a_producer_without_the_right_to_an_id_is_replaced_and_the_next_one_delivers() {
+    let cluster = cluster("t", 1);
+    cluster.request_errors(
+        RDKafkaApiKey::InitProducerId,
+        &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED],
+    );
+    let (publisher, mut reports) = start(&cluster, &[]);
+    let mut window = window();
+    let values = ["1", "2", "3"];
+    publisher.send(issue(
+        &mut window,
+        values.map(|value| record("t", Some("k"), value)),
+    ));
+    let errors = settle(&mut window, &mut reports, Window::is_settled).await;
+    assert_eq!(errors[0].kind, DeliveryErrorKind::ClusterAuthorization);
+    assert!(errors[0].needs_new_producer());
+    drop(publisher);
+
+    let (publisher, mut reports) = start(&cluster, &[]);
+    publisher.send(window.resend());
+    let errors = settle(&mut window, &mut reports, Window::is_empty).await;
+    assert_eq!(errors, []);
+    assert_eq!(values_of(&cluster, "t"), values);
 }
 
 #[tokio::test]
