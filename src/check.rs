@@ -150,7 +150,7 @@ fn wanted_columns(options: &router::Options) -> Vec<WantedColumn> {
         columns.push(wanted(timestamp, option, ColumnPurpose::Timestamp, true));
     }
     let required = options.missing == router::MissingField::Error;
-    columns.extend(options.headers.iter().map(|placement| {
+    columns.extend(options.placements.iter().map(|placement| {
         let option = "table.fields.additional.placement";
         wanted(&placement.field, option, ColumnPurpose::Other, required)
     }));

@@ -12,7 +12,7 @@
 //!                                                    Kafka <─ kafka::publisher <──────┘
 //! ```
 //!
-//! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`],
+//! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`], [`java`],
 //! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`].
 //! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`demo`].
 
@@ -21,6 +21,7 @@ pub mod check;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod java;
 pub mod kafka;
 pub mod lsn;
 pub mod observe;

@@ -2,7 +2,8 @@ use std::fmt;
 
 use crate::outbox::ValueError;
 
-/// Why a row has no record. Names columns and types, never values.
+/// Why a row has no record. Names columns and types, never values, but for the event's id and the
+/// topic's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteError {
     MissingColumn {
@@ -10,12 +11,44 @@ pub enum RouteError {
         option: &'static str,
         nearest: Option<String>,
     },
+    /// Debezium leaves columns of this type out of its events.
+    UnsupportedType {
+        column: String,
+        option: &'static str,
+    },
+    RouteType {
+        column: String,
+        found: &'static str,
+    },
     NullRoute {
         column: String,
     },
+    IllegalTopic {
+        topic: String,
+        column: String,
+        reason: &'static str,
+    },
     Value(ValueError),
+    /// A converter that does not take the column's type.
+    Converter {
+        column: String,
+        converter: &'static str,
+        expected: &'static str,
+        found: &'static str,
+    },
     NotATimestamp {
         column: String,
+    },
+    /// Kafka has no time before 1970.
+    TimestampBefore1970 {
+        column: String,
+        event_id: String,
+    },
+    Partition {
+        column: String,
+        partition: i64,
+        event_id: String,
+        topic: String,
     },
     Update,
     NoRow,
@@ -32,14 +65,33 @@ impl RouteError {
                 format!("Set {option} to an existing column, perhaps \"{nearest}\".")
             }
             Self::MissingColumn { option, .. } => format!("Set {option} to an existing column."),
+            Self::UnsupportedType { option, .. } => format!(
+                "Take the column out of {option}, cast it to text in a generated column, or set include.unknown.datatypes to true."
+            ),
+            Self::RouteType { .. } => {
+                "Route by a column of a text type, an enum or a uuid.".to_owned()
+            }
             Self::NullRoute { column } => {
                 format!(
                     "Give the column \"{column}\" a NOT NULL constraint. The row itself can only be passed over by choice."
                 )
             }
+            Self::IllegalTopic { column, .. } => format!(
+                "Topic names have 1 to 249 letters, digits, dots, underscores and hyphens. Keep other characters out of \"{column}\", or map them with route.topic.regex."
+            ),
             Self::Value(_) => "Check the type of the column.".to_owned(),
+            Self::Converter { converter, .. } => format!(
+                "Use another converter than {converter}, or give it a delegate.converter.type."
+            ),
             Self::NotATimestamp { .. } => {
-                "Use a timestamp or timestamptz column, or leave the option out.".to_owned()
+                "Use a timestamp, timestamptz or date column, or leave the option out.".to_owned()
+            }
+            Self::TimestampBefore1970 { .. } => {
+                "Leave table.field.event.timestamp out, or keep such moments out of the column."
+                    .to_owned()
+            }
+            Self::Partition { .. } => {
+                "A partition is 0 or more; NULL leaves the choice to the partitioner.".to_owned()
             }
             Self::Update => {
                 "Insert outbox rows only, or set table.op.invalid.behavior to warn.".to_owned()
@@ -58,13 +110,46 @@ impl fmt::Display for RouteError {
                     "the table has no column \"{column}\", which {option} names"
                 )
             }
+            Self::UnsupportedType { column, option } => write!(
+                f,
+                "column \"{column}\", which {option} names, has a type without a Connect type"
+            ),
+            Self::RouteType { column, found } => write!(
+                f,
+                "route.by.field: expected a text column, found \"{column}\" of type {found}"
+            ),
             Self::NullRoute { column } => {
                 write!(f, "column \"{column}\" is null, so the row has no topic")
             }
+            Self::IllegalTopic { topic, reason, .. } => {
+                write!(f, "\"{topic}\" is not a topic name: {reason}")
+            }
             Self::Value(error) => error.fmt(f),
+            Self::Converter {
+                column,
+                converter,
+                expected,
+                found,
+            } => write!(
+                f,
+                "{converter} on column \"{column}\": expected {expected}, found {found}"
+            ),
             Self::NotATimestamp { column } => {
                 write!(f, "column \"{column}\" is not a timestamp")
             }
+            Self::TimestampBefore1970 { column, event_id } => write!(
+                f,
+                "event \"{event_id}\": column \"{column}\" dates the record before 1970"
+            ),
+            Self::Partition {
+                column,
+                partition,
+                event_id,
+                topic,
+            } => write!(
+                f,
+                "event \"{event_id}\" for topic \"{topic}\": column \"{column}\" asks for partition {partition}"
+            ),
             Self::Update => f.write_str("an outbox row was updated, and updates are fatal here"),
             Self::NoRow => f.write_str("an insert carried no row"),
         }

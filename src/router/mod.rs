@@ -2,33 +2,44 @@
 //!
 //! The order of the checks is that of `EventRouterDelegate.apply` (Debezium 3.6).
 
+mod columns;
+mod converter;
 mod error;
+mod expand;
 mod json;
 mod options;
+mod payload;
+mod placement;
 mod plan;
 mod record;
+mod text;
 mod topic;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::outbox::{Change, Operation, Value};
-use crate::pgoutput::{Datum, Relation, Tuple};
-use plan::Plan;
+use crate::outbox::{Change, Operation, Source, TypeCatalog, Value};
+use crate::pgoutput::{Relation, Tuple};
+use plan::{Plan, PlannedColumn};
 
+pub use crate::outbox::{
+    BinaryHandling, DecimalHandling, HstoreHandling, IntervalHandling, TimePrecision, TypeOptions,
+};
+pub use columns::{ColumnFilter, ColumnFilterError};
+pub use converter::{Converter, Converters, DecimalFormat, JsonOptions, NumberKind};
 pub use error::RouteError;
-pub use options::{Converter, HeaderPlacement, MissingField, OnUpdate, Options};
+pub use options::{JsonEmptyArrays, JsonNulls, MissingField, OnUpdate, Options};
+pub use placement::{Placement, PlacementError, PlacementTarget};
 pub use record::{Header, Record};
 pub use topic::{DEFAULT_REGEX, DEFAULT_REPLACEMENT, TopicRoute, TopicRouteError};
 
 #[derive(Debug)]
 pub struct EventRouter {
     options: Options,
+    catalog: TypeCatalog,
     id_header: Arc<str>,
     plan: Option<(Arc<Relation>, Plan)>,
     /// Topics by routed value: few in practice, and bounded where they are not.
@@ -56,8 +67,12 @@ pub enum DropReason {
 /// Something worth counting about a record that was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Note {
-    /// The payload could not be expanded and went out as one JSON string.
+    /// The payload could not be expanded and went out as one JSON string, as in Debezium.
     NotExpanded,
+    /// Debezium's task would have died: the payload went out as the JSON that was written.
+    KeptUntyped,
+    /// Debezium would have lost values of the payload.
+    KeptMore,
 }
 
 impl DropReason {
@@ -74,6 +89,8 @@ impl Note {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotExpanded => "payload_not_expanded",
+            Self::KeptUntyped => "payload_kept_untyped",
+            Self::KeptMore => "payload_kept_more",
         }
     }
 }
@@ -85,58 +102,78 @@ impl EventRouter {
     pub fn new(options: Options) -> Self {
         Self {
             options,
+            catalog: TypeCatalog::default(),
             id_header: "id".into(),
             plan: None,
             topics: HashMap::new(),
         }
     }
 
-    pub fn options(&self) -> &Options {
+    pub const fn options(&self) -> &Options {
         &self.options
     }
 
+    /// What the catalog says of types and columns, from the next row on.
+    pub fn set_types(&mut self, catalog: TypeCatalog) {
+        self.catalog = catalog;
+        self.plan = None;
+    }
+
     pub fn route(&mut self, change: &Change<'_, '_>) -> Result<Routed, RouteError> {
-        match change.operation {
+        let source = match change.operation {
             Operation::Delete => return Ok(Routed::Drop(DropReason::Delete)),
             Operation::Truncate => return Ok(Routed::Drop(DropReason::Truncate)),
             Operation::Update if self.options.on_update == OnUpdate::Fatal => {
                 return Err(RouteError::Update);
             }
             Operation::Update => return Ok(Routed::Drop(DropReason::Update)),
-            Operation::Insert | Operation::Read => {}
-        }
+            Operation::Insert => Source::Stream,
+            Operation::Read => Source::Snapshot,
+        };
         let row = change.new.ok_or(RouteError::NoRow)?;
-        let plan = self.plan_for(change.relation)?;
-        let field = |index: usize| datum(row, index);
-        let read = |index: usize| read(change.relation, row, index);
-
-        let timestamp_ms = match plan.timestamp {
-            Some(index) => timestamp_ms(change, index, read(index)?)?,
-            None => change.commit_time.as_unix_ms(),
+        self.prepare(change.relation)?;
+        let Self {
+            options,
+            plan: Some((_, plan)),
+            topics,
+            ..
+        } = self
+        else {
+            return Err(RouteError::NoRow);
         };
-        let id = plain(&read(plan.id)?);
-        let key = convert(&read(plan.key)?, self.options.key_converter);
-        let mut headers = SmallVec::new();
-        headers.push(Header {
-            name: Arc::clone(&self.id_header),
-            value: id,
-        });
-        for (name, index) in &plan.headers {
-            headers.push(Header {
-                name: Arc::clone(name),
-                value: plain(&read(*index)?),
-            });
-        }
-        let (value, note) = self.value(&read(plan.payload)?);
-        let Datum::Text(topic) = field(plan.route) else {
+        let timestamp_ms = timestamp_ms(change, row, plan)?;
+        let headers = headers(&self.id_header, row, source, plan, options)?;
+        let partition = match &plan.partition {
+            Some(column) => payload::integer(column, row, source)?,
+            None => None,
+        };
+        let key = convert(&plan.key, row, source, &options.converters.key)?;
+        let routed = plan.route.read(row, source)?;
+        let Value::Text(routed) = &routed else {
             return Err(RouteError::NullRoute {
-                column: self.options.route_field.clone(),
+                column: plan.route.name.clone(),
             });
         };
-        let topic = self.topic(&String::from_utf8_lossy(topic));
+        let (value, note) = payload::value(row, source, routed, plan, options)?;
+        let topic = topic(topics, routed, options)?;
+        let partition = match partition.map(|wanted| (wanted, i32::try_from(wanted))) {
+            None => None,
+            Some((_, Ok(partition @ 0..))) => Some(partition),
+            Some((wanted, _)) => {
+                return Err(RouteError::Partition {
+                    column: plan
+                        .partition
+                        .as_ref()
+                        .map_or_else(String::new, |c| c.name.clone()),
+                    partition: wanted,
+                    event_id: event_id(row, plan),
+                    topic: topic.to_string(),
+                });
+            }
+        };
         let record = Record {
             topic,
-            partition: None,
+            partition,
             key,
             value,
             headers,
@@ -145,119 +182,108 @@ impl EventRouter {
         Ok(Routed::Publish { record, note })
     }
 
-    fn plan_for(&mut self, relation: &Arc<Relation>) -> Result<Plan, RouteError> {
+    fn prepare(&mut self, relation: &Arc<Relation>) -> Result<(), RouteError> {
         match &self.plan {
-            Some((known, plan)) if Arc::ptr_eq(known, relation) => Ok(plan.clone()),
+            Some((known, _)) if Arc::ptr_eq(known, relation) => Ok(()),
             _ => {
-                let plan = Plan::new(relation, &self.options)?;
-                self.plan = Some((Arc::clone(relation), plan.clone()));
-                Ok(plan)
+                let plan = Plan::new(relation, &self.options, &self.catalog)?;
+                self.plan = Some((Arc::clone(relation), plan));
+                Ok(())
             }
         }
     }
-
-    fn value(&self, payload: &Value<'_>) -> (Option<Bytes>, Option<Note>) {
-        if self.options.tombstone_on_empty && is_empty(payload) {
-            return (None, None);
-        }
-        if self.options.expand_json
-            && self.options.value_converter == Converter::Json
-            && let Value::Text(text) = payload
-        {
-            return match json::expand(text) {
-                json::Expanded::Json(bytes) => (Some(Bytes::from(bytes)), None),
-                json::Expanded::Text => {
-                    (convert(payload, Converter::Json), Some(Note::NotExpanded))
-                }
-            };
-        }
-        (convert(payload, self.options.value_converter), None)
-    }
-
-    fn topic(&mut self, routed: &str) -> Arc<str> {
-        if let Some(topic) = self.topics.get(routed) {
-            return Arc::clone(topic);
-        }
-        if self.topics.len() >= TOPIC_CACHE_ENTRIES {
-            self.topics.clear();
-        }
-        let topic: Arc<str> = self.options.topic.topic(routed).into();
-        self.topics.insert(routed.into(), Arc::clone(&topic));
-        topic
-    }
 }
 
-fn datum<'a>(row: &Tuple<'a>, index: usize) -> Datum<'a> {
-    row.datums.get(index).copied().unwrap_or(Datum::Null)
+fn timestamp_ms(change: &Change<'_, '_>, row: &Tuple<'_>, plan: &Plan) -> Result<i64, RouteError> {
+    let Some(column) = &plan.timestamp else {
+        return Ok(change.commit_time.as_unix_ms());
+    };
+    let Some(text) = column.text(row)? else {
+        return Ok(change.commit_time.as_unix_ms());
+    };
+    let moment = column
+        .column
+        .read_moment(text)
+        .ok_or_else(|| RouteError::NotATimestamp {
+            column: column.name.clone(),
+        })?;
+    let us = moment.map_err(|expected| column.expected(expected))?;
+    if us < 0 {
+        return Err(RouteError::TimestampBefore1970 {
+            column: column.name.clone(),
+            event_id: event_id(row, plan),
+        });
+    }
+    Ok(us / 1000)
 }
 
-fn read<'a>(relation: &Relation, row: &Tuple<'a>, index: usize) -> Result<Value<'a>, RouteError> {
-    match relation.columns.get(index) {
-        Some(column) => Value::read(column, datum(row, index)).map_err(RouteError::Value),
-        None => Ok(Value::Null),
+/// The event's id as errors show it.
+fn event_id(row: &Tuple<'_>, plan: &Plan) -> String {
+    match plan.id.text(row) {
+        Ok(Some(id)) => id.to_owned(),
+        Ok(None) | Err(_) => "without an id".to_owned(),
     }
 }
 
-fn timestamp_ms(
-    change: &Change<'_, '_>,
-    index: usize,
-    value: Value<'_>,
-) -> Result<i64, RouteError> {
-    match value {
-        Value::Null => Ok(change.commit_time.as_unix_ms()),
-        Value::TimestampUs(us) | Value::InstantUs(us) => Ok(us / 1000),
-        _ => Err(RouteError::NotATimestamp {
-            column: change
-                .relation
-                .columns
-                .get(index)
-                .map_or_else(String::new, |c| c.name.clone()),
-        }),
+fn headers(
+    id_header: &Arc<str>,
+    row: &Tuple<'_>,
+    source: Source,
+    plan: &Plan,
+    options: &Options,
+) -> Result<SmallVec<[Header; 4]>, RouteError> {
+    let converter = &options.converters.header;
+    let mut headers = SmallVec::with_capacity(1 + plan.headers.len());
+    headers.push(Header {
+        name: Arc::clone(id_header),
+        value: convert(&plan.id, row, source, converter)?,
+    });
+    for (name, column) in &plan.headers {
+        headers.push(Header {
+            name: Arc::clone(name),
+            value: convert(column, row, source, converter)?,
+        });
     }
+    Ok(headers)
 }
 
-/// Null, or blank text as Java's `trim` sees it. Bytes are never empty: Java looks at the
-/// description of a buffer there.
-fn is_empty(payload: &Value<'_>) -> bool {
-    match payload {
-        Value::Null => true,
-        Value::Text(text) => text.chars().all(|c| c <= ' '),
-        _ => false,
+fn convert(
+    column: &PlannedColumn,
+    row: &Tuple<'_>,
+    source: Source,
+    converter: &Converter,
+) -> Result<Option<Bytes>, RouteError> {
+    if *converter == Converter::Raw {
+        return payload::raw_bytes(row, column);
     }
+    let value = column.read_or_default(row, source)?;
+    converter
+        .convert(&value, &column.column.schema, &column.prefix)
+        .map_err(|mismatch| column.mismatch(mismatch, column.column.type_name()))
 }
 
-fn convert(value: &Value<'_>, converter: Converter) -> Option<Bytes> {
-    match converter {
-        Converter::Raw | Converter::String => plain(value),
-        Converter::Json => Some(json_value(value)),
+fn topic(
+    topics: &mut HashMap<Box<str>, Arc<str>>,
+    routed: &str,
+    options: &Options,
+) -> Result<Arc<str>, RouteError> {
+    if let Some(topic) = topics.get(routed) {
+        return Ok(Arc::clone(topic));
     }
-}
-
-/// As `StringConverter` and `SimpleHeaderConverter` write it; bytea as its bytes.
-fn plain(value: &Value<'_>) -> Option<Bytes> {
-    Some(match value {
-        Value::Null => return None,
-        Value::Text(text) => Bytes::copy_from_slice(text.as_bytes()),
-        Value::Bytes(bytes) => Bytes::copy_from_slice(bytes),
-        Value::Bool(value) => Bytes::from(value.to_string()),
-        Value::Int(value) | Value::TimestampUs(value) | Value::InstantUs(value) => {
-            Bytes::from(value.to_string())
-        }
-        Value::Double(value) => Bytes::from(json::java_double(*value)),
-    })
-}
-
-fn json_value(value: &Value<'_>) -> Bytes {
-    match value {
-        Value::Null => Bytes::from_static(b"null"),
-        Value::Text(text) => {
-            let mut out = Vec::with_capacity(text.len() + 16);
-            json::write_string(text, &mut out);
-            Bytes::from(out)
-        }
-        Value::Bytes(bytes) => Bytes::from(format!("\"{}\"", BASE64.encode(bytes))),
-        other => plain(other).unwrap_or_default(),
+    let topic = options.topic.topic(routed);
+    if let Some(reason) = topic::illegal(&topic) {
+        return Err(RouteError::IllegalTopic {
+            topic,
+            column: options.route_field.clone(),
+            reason,
+        });
     }
+    if topics.len() >= TOPIC_CACHE_ENTRIES {
+        topics.clear();
+    }
+    let topic: Arc<str> = topic.into();
+    topics.insert(routed.into(), Arc::clone(&topic));
+    Ok(topic)
 }
 
 #[cfg(test)]

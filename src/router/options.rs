@@ -1,6 +1,10 @@
 //! The Event Router's options in Debezium's own words.
 
+use super::columns::ColumnFilter;
+use super::converter::Converters;
+use super::placement::Placement;
 use super::topic::TopicRoute;
+use crate::outbox::TypeOptions;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -12,29 +16,33 @@ pub struct Options {
     pub payload_field: String,
     /// `table.field.event.timestamp`; without it the transaction's commit time.
     pub timestamp_field: Option<String>,
+    /// `table.field.event.schema.version`: an integer column, the version of the envelope's schema.
+    pub schema_version_field: Option<String>,
     /// `route.by.field`
     pub route_field: String,
     /// `route.topic.regex` and `route.topic.replacement`
     pub topic: TopicRoute,
-    /// `table.fields.additional.placement`, headers only so far.
-    pub headers: Vec<HeaderPlacement>,
+    /// `table.fields.additional.placement`, in its order.
+    pub placements: Vec<Placement>,
     /// `table.field.additional.missing`
     pub missing: MissingField,
     /// `table.op.invalid.behavior`
     pub on_update: OnUpdate,
     /// `table.expand.json.payload`
     pub expand_json: bool,
+    /// `table.json.payload.null.behavior`
+    pub json_nulls: JsonNulls,
+    /// `table.json.payload.empty.array.behavior` (Debezium 3.7)
+    pub json_empty_arrays: JsonEmptyArrays,
     /// `route.tombstone.on.empty.payload`
     pub tombstone_on_empty: bool,
-    pub key_converter: Converter,
-    pub value_converter: Converter,
-}
-
-/// `column:header[:alias]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderPlacement {
-    pub field: String,
-    pub header: String,
+    /// `topic.prefix`: only the schema names of an envelope show it.
+    pub topic_prefix: String,
+    /// `column.include.list` and `column.exclude.list`: the other columns are as if not there.
+    pub columns: ColumnFilter,
+    pub converters: Converters,
+    /// How PostgreSQL's types become values: the connector's handling modes.
+    pub types: TypeOptions,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,35 +64,60 @@ pub enum OnUpdate {
     Fatal,
 }
 
-/// How a value becomes bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Converter {
-    /// Text as it is, numbers as Java prints them, bytea as its bytes: what `ByteArrayConverter`
-    /// and `BinaryDataConverter` do to bytea and `StringConverter` to the rest.
-    Raw,
-    /// `StringConverter`.
-    String,
-    /// `JsonConverter` with `schemas.enable=false`.
-    Json,
+/// A member of an expanded payload whose value is JSON's null.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JsonNulls {
+    #[default]
+    Ignore,
+    /// `optional_bytes`: kept, as null.
+    Keep,
 }
 
-impl Default for Options {
+/// A member of an expanded payload whose value is an empty array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JsonEmptyArrays {
+    #[default]
+    Ignore,
+    /// `optional_string`: kept, as an empty array of strings.
+    Keep,
+}
+
+impl Options {
     /// outboxd's own defaults: Debezium's names, and the payload untouched.
-    fn default() -> Self {
+    pub fn native() -> Self {
+        Self {
+            converters: Converters::raw(),
+            ..Self::debezium()
+        }
+    }
+
+    /// Debezium's defaults, with the converters of a Kafka Connect worker that says nothing else.
+    pub fn debezium() -> Self {
         Self {
             id_field: "id".to_owned(),
             key_field: "aggregateid".to_owned(),
             payload_field: "payload".to_owned(),
             timestamp_field: None,
+            schema_version_field: None,
             route_field: "aggregatetype".to_owned(),
             topic: TopicRoute::default(),
-            headers: Vec::new(),
+            placements: Vec::new(),
             missing: MissingField::Error,
             on_update: OnUpdate::Warn,
             expand_json: false,
+            json_nulls: JsonNulls::Ignore,
+            json_empty_arrays: JsonEmptyArrays::Ignore,
             tombstone_on_empty: false,
-            key_converter: Converter::Raw,
-            value_converter: Converter::Raw,
+            topic_prefix: String::new(),
+            columns: ColumnFilter::default(),
+            converters: Converters::default(),
+            types: TypeOptions::default(),
         }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::native()
     }
 }

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::lsn::Lsn;
-use crate::pgoutput::{Column, ReplicaIdentity};
+use crate::outbox::CatalogColumn;
+use crate::pgoutput::{Column, Datum, ReplicaIdentity};
 use crate::timestamp::Timestamp;
 
 const UUID: u32 = 2950;
@@ -72,14 +73,14 @@ fn record(options: Options, row: [Option<&str>; 6]) -> Record {
 
 fn article() -> Options {
     Options {
-        headers: vec![HeaderPlacement {
-            field: "seq".to_owned(),
-            header: "seq".to_owned(),
-        }],
+        placements: vec![Placement::header("seq", "seq")],
         expand_json: true,
-        key_converter: Converter::String,
-        value_converter: Converter::Json,
-        ..Options::default()
+        converters: Converters {
+            key: Converter::String,
+            value: Converter::JSON,
+            header: Converter::Simple,
+        },
+        ..Options::debezium()
     }
 }
 
@@ -216,12 +217,8 @@ fn a_missing_column_names_the_option_and_the_nearest_column() {
         "Set route.by.field to an existing column, perhaps \"aggregatetype\"."
     );
 
-    let missing = HeaderPlacement {
-        field: "nope".to_owned(),
-        header: "nope".to_owned(),
-    };
     let options = Options {
-        headers: vec![missing],
+        placements: vec![Placement::header("nope", "nope")],
         ..article()
     };
     assert!(route_row(options.clone(), Operation::Insert, ROW).is_err());
@@ -233,4 +230,193 @@ fn a_missing_column_names_the_option_and_the_nearest_column() {
         ROW,
     );
     assert_eq!(lenient.headers.to_vec(), [header("id", Some("e-1"))]);
+}
+
+#[test]
+fn an_envelope_has_the_payload_first_and_a_schema_of_its_own() {
+    let options = |schemas| Options {
+        placements: Placement::parse_list("type:envelope:eventType,seq:envelope").unwrap(),
+        topic_prefix: "lab".to_owned(),
+        converters: Converters {
+            value: Converter::Json(JsonOptions {
+                schemas,
+                decimals: DecimalFormat::Base64,
+            }),
+            ..article().converters
+        },
+        ..article()
+    };
+    let plain = record(options(false), ROW).value.unwrap();
+    assert_eq!(
+        std::str::from_utf8(&plain).unwrap(),
+        r#"{"payload":{"a":1},"eventType":"OrderShipped","seq":3}"#
+    );
+    let described = record(options(true), ROW).value.unwrap();
+    assert_eq!(
+        std::str::from_utf8(&described).unwrap(),
+        concat!(
+            r#"{"schema":{"type":"struct","fields":[{"type":"struct","fields":["#,
+            r#"{"type":"int32","optional":true,"field":"a"}],"optional":true,"name":"payload","field":"payload"},"#,
+            r#"{"type":"string","optional":true,"field":"eventType"},"#,
+            r#"{"type":"int64","optional":true,"field":"seq"}],"optional":false,"#,
+            r#""name":"lab.public.outbox.order.Value"},"#,
+            r#""payload":{"payload":{"a":1},"eventType":"OrderShipped","seq":3}}"#,
+        )
+    );
+    let java = Options {
+        converters: Converters {
+            value: Converter::String,
+            ..article().converters
+        },
+        ..options(false)
+    };
+    let mut row = ROW;
+    row[4] = None;
+    assert_eq!(
+        record(java, row).value.as_deref(),
+        Some(b"Struct{payload=Struct{a=1},seq=3}".as_slice())
+    );
+}
+
+#[test]
+fn the_partition_is_a_columns_number() {
+    let options = Options {
+        placements: Placement::parse_list("seq:partition").unwrap(),
+        ..article()
+    };
+    assert_eq!(record(options.clone(), ROW).partition, Some(3));
+    let mut row = ROW;
+    row[3] = None;
+    assert_eq!(record(options.clone(), row).partition, None);
+    row[3] = Some("-1");
+    assert_eq!(
+        route_row(options, Operation::Insert, row)
+            .unwrap_err()
+            .to_string(),
+        "event \"e-1\" for topic \"outbox.event.order\": column \"seq\" asks for partition -1"
+    );
+}
+
+#[test]
+fn names_that_kafka_does_not_take_are_refused() {
+    for routed in ["a b", "a/b", "Заказ", &"x".repeat(237)] {
+        let mut row = ROW;
+        row[1] = Some(routed);
+        let error = route_row(article(), Operation::Insert, row).unwrap_err();
+        assert!(matches!(error, RouteError::IllegalTopic { .. }), "{routed}");
+    }
+}
+
+#[test]
+fn a_null_in_a_column_with_a_default_is_the_default_but_for_the_route() {
+    let mut catalog = TypeCatalog::default();
+    for (column, default) in [
+        ("aggregatetype", "'order'::text"),
+        ("aggregateid", "'dk'::text"),
+        ("seq", "5"),
+        ("payload", "'{\"d\": 1}'::jsonb"),
+    ] {
+        let described = CatalogColumn {
+            not_null: false,
+            default: Some(default.to_owned()),
+        };
+        catalog.add_column(1, column, described);
+    }
+    let relation = table();
+    let route = |options: Options, route: Option<&'static str>| {
+        let row = [Some("e-1"), route, None, None, None, None];
+        let datums = row.map(|text| text.map_or(Datum::Null, |t| Datum::Text(t.as_bytes())));
+        let row = Tuple {
+            datums: datums.into_iter().collect(),
+        };
+        let mut router = EventRouter::new(options);
+        router.set_types(catalog.clone());
+        router.route(&Change {
+            operation: Operation::Insert,
+            relation: &relation,
+            new: Some(&row),
+            commit_time: Timestamp::from_unix_ms(0),
+            commit_lsn: Lsn::new(1),
+        })
+    };
+    let Ok(Routed::Publish { record, .. }) = route(article(), Some("order")) else {
+        panic!("no record");
+    };
+    assert_eq!(record.key.as_deref(), Some(b"dk".as_slice()));
+    assert_eq!(record.value.as_deref(), Some(b"{\"d\":1}".as_slice()));
+    assert_eq!(record.headers[1], header("seq", Some("5")));
+    assert!(matches!(
+        route(article(), None),
+        Err(RouteError::NullRoute { .. })
+    ));
+
+    let Ok(Routed::Publish { record, .. }) = route(Options::native(), Some("order")) else {
+        panic!("no record");
+    };
+    assert_eq!((record.key, record.value), (None, None));
+}
+
+#[test]
+fn timestamps_date_the_record_and_others_are_refused() {
+    let dated = |type_oid, text: Option<&'static str>| {
+        let mut relation = (*table()).clone();
+        relation.columns[4].type_oid = type_oid;
+        let relation = Arc::new(relation);
+        let mut row = ROW;
+        row[4] = text;
+        let datums = row.map(|text| text.map_or(Datum::Null, |t| Datum::Text(t.as_bytes())));
+        let row = Tuple {
+            datums: datums.into_iter().collect(),
+        };
+        let options = Options {
+            timestamp_field: Some("type".to_owned()),
+            ..article()
+        };
+        let routed = EventRouter::new(options).route(&Change {
+            operation: Operation::Insert,
+            relation: &relation,
+            new: Some(&row),
+            commit_time: Timestamp::from_unix_ms(7),
+            commit_lsn: Lsn::new(1),
+        });
+        match routed {
+            Ok(Routed::Publish { record, .. }) => Ok(record.timestamp_ms),
+            Ok(Routed::Drop(reason)) => panic!("dropped: {reason:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    const TIMESTAMP: u32 = 1114;
+    const TIMESTAMPTZ: u32 = 1184;
+    assert_eq!(
+        dated(TIMESTAMP, Some("2020-01-02 03:04:05.678999")),
+        Ok(1_577_934_245_678)
+    );
+    assert_eq!(dated(TIMESTAMPTZ, Some("1970-01-01 02:00:00+02")), Ok(0));
+    assert_eq!(dated(TIMESTAMP, None), Ok(7));
+    assert_eq!(dated(INT8, None), Ok(7));
+    assert_eq!(
+        dated(INT8, Some("1")),
+        Err("column \"type\" is not a timestamp".to_owned())
+    );
+    assert_eq!(
+        dated(TIMESTAMP, Some("1969-12-31 23:59:59")),
+        Err("event \"e-1\": column \"type\" dates the record before 1970".to_owned())
+    );
+}
+
+#[test]
+fn a_converter_that_does_not_take_a_type_names_both() {
+    let options = Options {
+        converters: Converters {
+            value: Converter::ByteArray,
+            ..article().converters
+        },
+        expand_json: false,
+        ..article()
+    };
+    let error = route_row(options, Operation::Insert, ROW).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ByteArrayConverter on column \"payload\": expected bytes, found string"
+    );
 }

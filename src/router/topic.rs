@@ -4,10 +4,15 @@ use std::fmt;
 
 use fancy_regex::{Captures, Regex};
 
+use crate::java;
+
 /// `route.topic.regex` and `route.topic.replacement`.
 #[derive(Clone, Debug)]
 pub struct TopicRoute {
-    regex: Regex,
+    /// `matches()`: the whole value.
+    whole: Regex,
+    /// `replaceFirst()`: the first place, which may be a part of it.
+    first: Regex,
     replacement: Vec<Part>,
 }
 
@@ -48,23 +53,37 @@ impl TopicRoute {
     /// Both in Java's syntax. A group that the regex lacks is an error here; Debezium meets it at
     /// the first row.
     pub fn new(pattern: &str, replacement: &str) -> Result<Self, TopicRouteError> {
-        // A whole match, as RegexRouter asks for. `.` stops at line ends in both engines.
-        let whole = format!("^(?:{pattern})\\z");
-        let regex = Regex::new(&whole).map_err(|error| TopicRouteError::Regex {
-            pattern: pattern.to_owned(),
-            reason: error.to_string(),
-        })?;
-        let replacement = parse_replacement(replacement, &regex)?;
-        Ok(Self { regex, replacement })
+        let compile = |pattern: &str| {
+            Regex::new(pattern).map_err(|error| TopicRouteError::Regex {
+                pattern: pattern.to_owned(),
+                reason: error.to_string(),
+            })
+        };
+        let translated = java::regex::translate(pattern);
+        let first = compile(&translated)?;
+        let whole = compile(&format!("^(?:{translated})\\z"))?;
+        let replacement = parse_replacement(replacement, &first)?;
+        Ok(Self {
+            whole,
+            first,
+            replacement,
+        })
     }
 
     /// A value that the regex does not match whole is the topic's name as it is.
     pub fn topic(&self, routed: &str) -> String {
-        match self.regex.captures(routed) {
-            Ok(Some(captures)) => self.expand(&captures),
-            // An error is the engine's own limit on backtracking: no match, as far as it can tell.
-            Ok(None) | Err(_) => routed.to_owned(),
+        // An error is the engine's own limit on backtracking: no match, as far as it can tell.
+        if !self.whole.is_match(routed).unwrap_or(false) {
+            return routed.to_owned();
         }
+        let Ok(Some(captures)) = self.first.captures(routed) else {
+            return routed.to_owned();
+        };
+        let (start, end) = captures
+            .get(0)
+            .map_or((0, 0), |found| (found.start(), found.end()));
+        let replaced = self.expand(&captures);
+        [&routed[..start], &replaced, &routed[end..]].concat()
     }
 
     fn expand(&self, captures: &Captures<'_, str>) -> String {
@@ -81,6 +100,21 @@ impl TopicRoute {
             topic.push_str(group.map_or("", |group| group.as_str()));
         }
         topic
+    }
+}
+
+/// Why Kafka would not take the name.
+pub(super) fn illegal(topic: &str) -> Option<&'static str> {
+    const MAX_LENGTH: usize = 249;
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    match topic {
+        "" => Some("it is empty"),
+        "." | ".." => Some("Kafka keeps it for itself"),
+        _ if topic.len() > MAX_LENGTH => Some("it has more than 249 characters"),
+        _ if !topic.bytes().all(legal) => {
+            Some("it has other characters than a-z, A-Z, 0-9, ., _ and -")
+        }
+        _ => None,
     }
 }
 
@@ -215,6 +249,9 @@ mod tests {
         assert_eq!(topic("(.*)", "\\$1", "order"), "$1");
         assert_eq!(topic("(?<a>.)(.*)", "${a}-$2", "xyz"), "x-yz");
         assert_eq!(topic(".*", "constant", "order"), "constant");
+        // The whole matches by its second branch, the first place by the first.
+        assert_eq!(topic("a|ab", "x", "ab"), "xb");
+        assert_eq!(topic("(?i)ORDER(?=.)..", "o", "order-1"), "o");
     }
 
     #[test]

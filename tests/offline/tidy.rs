@@ -10,15 +10,19 @@ use self::sources::{Source, files, production_sources};
 
 /// A room may name these other rooms and nothing else of ours. A room that is missing here has no
 /// rule yet and fails; `main`, `lib` and the commands compose and may name all.
-const MAY_NAME: [(&str, &[&str]); 16] = [
+const MAY_NAME: [(&str, &[&str]); 17] = [
     ("lsn", &[]),
     ("timestamp", &[]),
     ("secret", &[]),
+    ("java", &[]),
     ("reader", &["lsn", "timestamp"]),
     ("wire", &["lsn", "timestamp", "reader"]),
     ("pgoutput", &["lsn", "timestamp", "reader"]),
-    ("outbox", &["lsn", "timestamp", "pgoutput"]),
-    ("router", &["lsn", "timestamp", "pgoutput", "outbox"]),
+    ("outbox", &["lsn", "timestamp", "java", "pgoutput"]),
+    (
+        "router",
+        &["lsn", "timestamp", "java", "pgoutput", "outbox"],
+    ),
     ("ack", &["lsn", "timestamp", "router"]),
     (
         "pipeline",
@@ -30,6 +34,7 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
             "lsn",
             "timestamp",
             "secret",
+            "java",
             "reader",
             "wire",
             "pgoutput",
@@ -55,7 +60,9 @@ const MAY_NAME: [(&str, &[&str]); 16] = [
     ),
     (
         "config",
-        &["secret", "postgres", "router", "kafka", "relay", "observe"],
+        &[
+            "secret", "java", "postgres", "router", "kafka", "relay", "observe",
+        ],
     ),
     ("cli", &[]),
 ];
@@ -82,10 +89,11 @@ const NAMED_ALL_THE_SAME: [(&str, &str, &str); 3] = [
 ];
 
 /// No socket, clock, thread, file, environment or log line.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "lsn",
     "timestamp",
     "secret",
+    "java",
     "reader",
     "wire",
     "pgoutput",

@@ -1,6 +1,7 @@
 //! From settings to the rooms' own options: each value is parsed here, once, into a type that
 //! cannot be wrong.
 
+mod format;
 mod kafka;
 mod postgres;
 mod router;
@@ -110,7 +111,7 @@ impl Read<'_> {
         text
     }
 
-    fn choice<T: Copy>(&mut self, key: &str, choices: Choices<T>) -> Option<T> {
+    fn choice<T: Clone>(&mut self, key: &str, choices: Choices<T>) -> Option<T> {
         let text = self.text(key);
         let found = choices
             .iter()
@@ -122,7 +123,7 @@ impl Read<'_> {
                 format!("\"{text}\" is not one of {}", names.join(", ")),
             );
         }
-        found.map(|(_, value)| *value)
+        found.map(|(_, value)| value.clone())
     }
 
     fn boolean(&mut self, key: &str) -> Option<bool> {

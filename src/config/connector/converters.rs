@@ -14,6 +14,7 @@ struct Role {
 }
 
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
+const SIMPLE: &str = "org.apache.kafka.connect.storage.SimpleHeaderConverter";
 
 const ROLES: &[Role] = &[
     Role {
@@ -26,13 +27,58 @@ const ROLES: &[Role] = &[
         key: "outbox.value_format",
         default: JSON,
     },
+    Role {
+        property: "header.converter",
+        key: "outbox.header_format",
+        default: SIMPLE,
+    },
 ];
 
-/// Options of converters that change nothing here.
+/// Kafka Connect's converters by their package and name, and outboxd's word for each.
+const CLASSES: &[(&str, &str)] = &[
+    (JSON, "json"),
+    ("org.apache.kafka.connect.storage.StringConverter", "string"),
+    (SIMPLE, "simple"),
+    (
+        "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "bytes",
+    ),
+    (
+        "org.apache.kafka.connect.converters.ShortConverter",
+        "short",
+    ),
+    (
+        "org.apache.kafka.connect.converters.IntegerConverter",
+        "integer",
+    ),
+    ("org.apache.kafka.connect.converters.LongConverter", "long"),
+    (
+        "org.apache.kafka.connect.converters.FloatConverter",
+        "float",
+    ),
+    (
+        "org.apache.kafka.connect.converters.DoubleConverter",
+        "double",
+    ),
+    (
+        "org.apache.kafka.connect.converters.BooleanConverter",
+        "boolean",
+    ),
+    ("io.debezium.converters.BinaryDataConverter", "binary"),
+    // Older names of the same. The last one fails on bytea in Debezium.
+    ("io.debezium.converters.ByteBufferConverter", "binary"),
+    ("io.debezium.converters.ByteArrayConverter", "binary"),
+];
+
+const DELEGATE: &str = "delegate.converter.type";
+
+/// Options of converters that change nothing here: caches, defaults that the router has put in
+/// place already, and what only a reader of topics needs.
 const HARMLESS: &[&str] = &[
     "schemas.cache.size",
     "converter.type",
     "replace.null.with.default",
+    "schema.content",
     "plugin.version",
 ];
 
@@ -46,15 +92,25 @@ pub(super) fn apply(connector: &Properties, worker: &Properties, out: &mut Out<'
                 (worker, worker.get(role.property).unwrap_or(role.default))
             }
         };
-        if !own {
+        let is_set = own || worker.get(role.property).is_some();
+        if !own && (is_set || role.default != SIMPLE) {
             out.notes.push(chosen(worker, role, class));
         }
-        match format(source, role, class.trim()) {
-            Ok(format) if own || worker.get(role.property).is_some() => {
-                out.settings
-                    .set(role.key, format, source.origin(role.property));
+        let prefix = format!("{}.", role.property);
+        let origin = if is_set {
+            source.origin(role.property)
+        } else {
+            Origin::ConnectorDefault
+        };
+        match format(source, role.property, &prefix, class.trim()) {
+            Ok(format) => {
+                let schemas = format!("{prefix}schemas.enable");
+                if is_set && !format.starts_with("json") && source.get(&schemas).is_some() {
+                    let message = "has no effect: only JsonConverter writes schemas";
+                    out.notes.push(Note::info(source.place(&schemas), message));
+                }
+                out.settings.set(role.key, format, origin);
             }
-            Ok(format) => out.settings.set(role.key, format, Origin::ConnectorDefault),
             Err(fault) => out.faults.push(fault),
         }
     }
@@ -85,65 +141,140 @@ fn without_class(connector: &Properties, role: &Role, out: &mut Out<'_>) {
     }
 }
 
-fn format(source: &Properties, role: &Role, class: &str) -> Result<&'static str, Fault> {
-    let prefix = format!("{}.", role.property);
-    let (format, options): (_, &[&str]) = match class.rsplit('.').next().unwrap_or("") {
-        "StringConverter" => ("string", &["converter.encoding"]),
-        "JsonConverter" => {
-            let off = source
-                .get(&format!("{prefix}schemas.enable"))
-                .is_some_and(|value| value.trim().eq_ignore_ascii_case("false"));
-            (
-                if off { "json" } else { "json_with_schemas" },
-                &["schemas.enable", "decimal.format"],
-            )
+/// outboxd's words for the converter that `property` names; its options stand under `prefix`.
+fn format(source: &Properties, property: &str, prefix: &str, class: &str) -> Result<String, Fault> {
+    let words = known(class)
+        .filter(|words| property == "header.converter" || *words != "simple")
+        .ok_or_else(|| unsupported(source, property, class))?;
+    match words {
+        "json" => {
+            check_options(source, prefix, &["schemas.enable", "decimal.format"])?;
+            json(source, prefix)
         }
-        "ByteArrayConverter" => ("raw", &[]),
-        "BinaryDataConverter" | "ByteBufferConverter" => (
-            "raw",
-            &[
-                "delegate.converter.type",
-                "delegate.converter.type.schemas.enable",
-            ],
-        ),
-        "AvroConverter" | "ProtobufConverter" | "JsonSchemaConverter" => {
-            let fault = Fault::new(
-                source.place(role.property),
-                format!("converter {class} is not supported: it needs a schema registry"),
-            );
-            return Err(fault.hint("Use JsonConverter, StringConverter or BinaryDataConverter."));
+        "string" => {
+            check_options(source, prefix, &["converter.encoding"])?;
+            check_encoding(source, prefix)?;
+            Ok(words.to_owned())
         }
-        _ => {
-            let fault = Fault::new(
-                source.place(role.property),
-                format!("converter {class} is not supported"),
-            );
-            return Err(fault.hint("Use JsonConverter, StringConverter or BinaryDataConverter."));
+        "binary" => binary(source, prefix),
+        other => {
+            check_options(source, prefix, &[])?;
+            Ok(other.to_owned())
+        }
+    }
+}
+
+/// Kafka Connect also takes a class by its name alone, and without the word at its end.
+fn known(class: &str) -> Option<&'static str> {
+    let name = |full: &'static str| full.rsplit('.').next().unwrap_or(full);
+    let short = |full| name(full).trim_end_matches("Converter");
+    CLASSES
+        .iter()
+        .find(|(full, _)| *full == class || name(full) == class || short(full) == class)
+        .map(|(_, words)| *words)
+}
+
+fn unsupported(source: &Properties, property: &str, class: &str) -> Fault {
+    let needs_registry = ["AvroConverter", "ProtobufConverter", "JsonSchemaConverter"]
+        .iter()
+        .any(|name| class.ends_with(name));
+    let reason = if needs_registry {
+        ": it needs a schema registry"
+    } else {
+        ""
+    };
+    let message = format!("converter {class} is not supported{reason}");
+    Fault::new(source.place(property), message)
+        .hint("Use JsonConverter, StringConverter or BinaryDataConverter.")
+}
+
+fn json(source: &Properties, prefix: &str) -> Result<String, Fault> {
+    let schemas = format!("{prefix}schemas.enable");
+    let format = match word(source, &schemas).as_deref() {
+        None | Some("true") => "json_with_schemas",
+        Some("false") => "json",
+        Some(other) => {
+            let message = format!("\"{other}\" is not true or false");
+            return Err(Fault::new(source.place(&schemas), message));
         }
     };
-    check_options(source, &prefix, options)?;
-    Ok(format)
+    let decimals = format!("{prefix}decimal.format");
+    match word(source, &decimals).as_deref() {
+        None | Some("base64") => Ok(format.to_owned()),
+        Some("numeric") => Ok(format!("{format} numeric_decimals")),
+        Some(other) => {
+            let message = format!("\"{other}\" is not base64 or numeric");
+            Err(Fault::new(source.place(&decimals), message))
+        }
+    }
+}
+
+fn word(source: &Properties, name: &str) -> Option<String> {
+    let value = source.get(name)?.trim();
+    Some(value.to_ascii_lowercase())
+}
+
+/// Bytes as they are, everything else through the delegate.
+fn binary(source: &Properties, prefix: &str) -> Result<String, Fault> {
+    let property = format!("{prefix}{DELEGATE}");
+    for (option, _) in source.under(prefix) {
+        if !option.starts_with(DELEGATE) {
+            check_option(source, prefix, option, &[DELEGATE])?;
+        }
+    }
+    let under = format!("{property}.");
+    match source.get(&property).map(str::trim) {
+        None | Some("") => match source.under(&under).next() {
+            None => Ok("binary".to_owned()),
+            Some((option, _)) => {
+                let message = format!("has no effect without {property}");
+                Err(Fault::new(
+                    source.place(&format!("{under}{option}")),
+                    message,
+                ))
+            }
+        },
+        Some(class) => {
+            let delegate = format(source, &property, &under, class)?;
+            Ok(format!("binary else {delegate}"))
+        }
+    }
+}
+
+fn check_encoding(source: &Properties, prefix: &str) -> Result<(), Fault> {
+    let name = format!("{prefix}converter.encoding");
+    match word(source, &name).as_deref() {
+        None | Some("utf-8" | "utf8") => Ok(()),
+        Some(other) => {
+            let message = format!("\"{other}\" is not supported, only \"UTF-8\"");
+            Err(Fault::new(source.place(&name), message))
+        }
+    }
 }
 
 fn check_options(source: &Properties, prefix: &str, options: &[&str]) -> Result<(), Fault> {
-    for (option, value) in source.under(prefix) {
-        let name = format!("{prefix}{option}");
-        if option == "converter.encoding"
-            && !value.trim().eq_ignore_ascii_case("utf-8")
-            && !value.trim().eq_ignore_ascii_case("utf8")
-        {
-            let message = format!("\"{value}\" is not supported, only \"UTF-8\"");
-            return Err(Fault::new(source.place(&name), message));
-        }
-        if !options.contains(&option) && !HARMLESS.contains(&option) {
-            let fault = Fault::new(source.place(&name), "unknown property");
-            return Err(match nearest(option, options.iter().copied()) {
-                Some(nearest) => {
-                    fault.hint(format!("The nearest known one is \"{prefix}{nearest}\"."))
-                }
-                None => fault.hint("This converter has no such option."),
-            });
-        }
+    source
+        .under(prefix)
+        .try_for_each(|(option, _)| check_option(source, prefix, option, options))
+}
+
+fn check_option(
+    source: &Properties,
+    prefix: &str,
+    option: &str,
+    options: &[&str],
+) -> Result<(), Fault> {
+    // Connectors carry schemas.enable along whatever the converter; Kafka Connect hands it over
+    // and only the JSON converter looks.
+    if options.contains(&option) || HARMLESS.contains(&option) || option == "schemas.enable" {
+        return Ok(());
     }
-    Ok(())
+    let fault = Fault::new(
+        source.place(&format!("{prefix}{option}")),
+        "unknown property",
+    );
+    Err(match nearest(option, options.iter().copied()) {
+        Some(nearest) => fault.hint(format!("The nearest known one is \"{prefix}{nearest}\".")),
+        None => fault.hint("This converter has no such option."),
+    })
 }

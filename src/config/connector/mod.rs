@@ -119,6 +119,7 @@ fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
         out.settings.set("name", name, connector.origin("name"));
     }
     warn_of_tolerance(connector, out);
+    changes_of_schemas(connector, out);
     skipped_operations(connector, out);
     select_overrides(connector, out);
     // Debezium's defaults, where they are not outboxd's own.
@@ -167,6 +168,33 @@ fn warn_of_tolerance(connector: &Properties, out: &mut Out<'_>) {
             );
             out.notes
                 .push(Note::warning(connector.place(name), message));
+        }
+    }
+}
+
+/// What changes schemas alone matters where a converter writes them.
+fn changes_of_schemas(connector: &Properties, out: &mut Out<'_>) {
+    let writes_schemas = ["key", "value", "header"].iter().any(|role| {
+        let format = out.settings.get(&format!("outbox.{role}_format"));
+        format.is_some_and(|format| format.value.contains("json_with_schemas"))
+    });
+    for (name, harmless) in [
+        ("schema.name.adjustment.mode", "none"),
+        ("include.schema.comments", "false"),
+        ("column.propagate.source.type", ""),
+        ("datatype.propagate.source.type", ""),
+    ] {
+        match connector.get(name).map(str::trim) {
+            None => {}
+            Some(value) if value.eq_ignore_ascii_case(harmless) => {}
+            Some(_) if writes_schemas => {
+                let message = "is not supported where a converter writes schemas";
+                out.faults.push(Fault::new(connector.place(name), message));
+            }
+            Some(_) => {
+                let message = "has no effect: no converter writes schemas";
+                out.notes.push(Note::info(connector.place(name), message));
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Out;
 use super::file::Properties;
 use crate::config::{Fault, Note};
+use crate::router::{Placement, PlacementTarget};
 
 const PLACEMENT: &str = "table.fields.additional.placement";
 const ON_MISSING: &str = "table.fields.additional.error.on.missing";
@@ -13,35 +14,20 @@ pub(super) fn apply(connector: &Properties, prefix: &str, out: &mut Out<'_>) {
     let Some(text) = connector.get(&property) else {
         return;
     };
+    let placements = match Placement::parse_list(text) {
+        Ok(placements) => placements,
+        Err(error) => {
+            let fault = Fault::new(connector.place(&property), error.to_string());
+            return out.faults.push(fault);
+        }
+    };
     let (mut headers, mut envelope, mut partition) = (Vec::new(), Vec::new(), None);
-    for item in text.split(',').map(str::trim) {
-        let parts: Vec<&str> = item.split(':').map(str::trim).collect();
-        let (column, placement, alias) = match parts.as_slice() {
-            [column, placement] => (*column, *placement, *column),
-            [column, placement, alias] => (*column, *placement, *alias),
-            _ => {
-                let message =
-                    format!("\"{item}\" is not column:placement or column:placement:alias");
-                out.faults
-                    .push(Fault::new(connector.place(&property), message));
-                continue;
-            }
-        };
-        let placed = if column == alias {
-            column.to_owned()
-        } else {
-            format!("{column}:{alias}")
-        };
-        match placement.to_ascii_lowercase().as_str() {
-            "header" => headers.push(placed),
-            "envelope" => envelope.push(placed),
+    for Placement { field, target } in placements {
+        match target {
+            PlacementTarget::Header(name) => headers.push(placed(field, &name)),
+            PlacementTarget::Envelope(name) => envelope.push(placed(field, &name)),
             // The last one counts, as in Debezium.
-            "partition" => partition = Some(column.to_owned()),
-            other => {
-                let message = format!("\"{other}\" is not one of header, envelope, partition");
-                out.faults
-                    .push(Fault::new(connector.place(&property), message));
-            }
+            PlacementTarget::Partition => partition = Some(field),
         }
     }
     let lists = [
@@ -51,6 +37,14 @@ pub(super) fn apply(connector: &Properties, prefix: &str, out: &mut Out<'_>) {
     ];
     for (key, value) in lists.into_iter().filter(|(_, value)| !value.is_empty()) {
         out.settings.set(key, value, connector.origin(&property));
+    }
+}
+
+fn placed(field: String, name: &str) -> String {
+    if field == name {
+        field
+    } else {
+        format!("{field}:{name}")
     }
 }
 

@@ -1,10 +1,9 @@
 //! `transforms` and `predicates`: the Event Router, alone, and for the outbox table only.
 
-use fancy_regex::Regex;
-
 use super::Out;
 use super::file::Properties;
 use crate::config::{Fault, Note};
+use crate::java::Pattern;
 
 /// The Event Router among the transforms.
 pub(super) struct Router {
@@ -102,8 +101,7 @@ fn narrow(
     let property = format!("predicates.{name}.pattern");
     let place = connector.place(&property);
     let pattern = connector.get(&property).unwrap_or("");
-    let regex = Regex::new(&format!("^(?:{pattern})\\z"))
-        .map_err(|_| Fault::new(&place, format!("\"{pattern}\" is not a regular expression")))?;
+    let regex = Pattern::new(pattern).map_err(|error| Fault::new(&place, error.to_string()))?;
     let prefix = connector
         .get("topic.prefix")
         .or_else(|| connector.get("database.server.name"))
@@ -129,7 +127,7 @@ fn narrow(
             .hint(format!("Name the outbox table itself in {list_name}."))
         })?;
         let topic = format!("{prefix}.{table}");
-        if regex.is_match(&topic).unwrap_or(false) != negated {
+        if regex.matches(&topic) != negated {
             kept.push(item);
         } else {
             let message = format!(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use fancy_regex::{Regex, RegexBuilder};
+use crate::java::PatternList;
 
 /// Decides by schema and name. Debezium's four lists, or one exact table.
 #[derive(Clone, Debug)]
@@ -25,9 +25,8 @@ enum Kind {
 /// One comma-separated list of regular expressions, and whether it takes or leaves what matches.
 #[derive(Clone, Debug)]
 struct List {
-    source: String,
     include: bool,
-    patterns: Vec<Regex>,
+    patterns: PatternList,
 }
 
 /// `schema.include.list`, `schema.exclude.list`, `table.include.list`, `table.exclude.list`: full,
@@ -116,7 +115,9 @@ impl TableFilter {
             Kind::Exact { schema, name } => vec![format!("{schema}.{name}")],
             Kind::Lists {
                 tables: Some(list), ..
-            } if list.include => split_patterns(&list.source)
+            } if list.include => list
+                .patterns
+                .items()
                 .iter()
                 .map(|pattern| pattern.replace('\\', ""))
                 .collect(),
@@ -140,7 +141,11 @@ impl fmt::Display for TableFilter {
                 for (what, list) in parts {
                     if let Some(list) = list {
                         let verb = if list.include { "include" } else { "exclude" };
-                        write!(f, "{separator}{what}.{verb}.list={}", list.source)?;
+                        write!(
+                            f,
+                            "{separator}{what}.{verb}.list={}",
+                            list.patterns.source()
+                        )?;
                         separator = ", ";
                     }
                 }
@@ -167,58 +172,17 @@ impl List {
     }
 
     fn new(source: &str, include: bool, option: &'static str) -> Result<Self, TableFilterError> {
-        let patterns = split_patterns(source)
-            .into_iter()
-            .map(|pattern| {
-                RegexBuilder::new(&format!("^(?:{pattern})\\z"))
-                    .case_insensitive(true)
-                    .build()
-                    .map_err(|error| TableFilterError::Pattern {
-                        option,
-                        pattern,
-                        reason: error.to_string(),
-                    })
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            source: source.to_owned(),
-            include,
-            patterns,
-        })
+        let patterns = PatternList::new(source).map_err(|error| TableFilterError::Pattern {
+            option,
+            pattern: error.pattern,
+            reason: error.reason,
+        })?;
+        Ok(Self { include, patterns })
     }
 
     fn takes(&self, text: &str) -> bool {
-        // An error is the engine's own limit on backtracking: no match, as far as it can tell.
-        let matched = self
-            .patterns
-            .iter()
-            .any(|pattern| pattern.is_match(text).unwrap_or(false));
-        matched == self.include
+        self.patterns.matches(text) == self.include
     }
-}
-
-/// At commas; `\,` is a comma inside a pattern.
-fn split_patterns(source: &str) -> Vec<String> {
-    let mut patterns = vec![String::new()];
-    let mut characters = source.chars();
-    while let Some(character) = characters.next() {
-        let current = patterns
-            .last_mut()
-            .expect("the list starts with one pattern");
-        match character {
-            ',' => patterns.push(String::new()),
-            '\\' => match characters.next() {
-                Some(',') => current.push(','),
-                escaped => current.extend(['\\'].into_iter().chain(escaped)),
-            },
-            other => current.push(other),
-        }
-    }
-    patterns
-        .iter()
-        .map(|pattern| pattern.trim().to_owned())
-        .filter(|pattern| !pattern.is_empty())
-        .collect()
 }
 
 /// Parts at dots outside double quotes. `None` where a quote stays open or a part is empty.

@@ -3,7 +3,7 @@
 use outboxd::postgres::publication::PublicationMode;
 use outboxd::postgres::snapshot::SnapshotMode;
 use outboxd::postgres::{Host, SslMode};
-use outboxd::router::{Converter, OnUpdate};
+use outboxd::router::{Converter, OnUpdate, Placement};
 
 use super::{Given, notes, set_values};
 
@@ -20,10 +20,12 @@ fn the_article_runs() {
             "kafka.linger.ms=5",
             "name=outbox",
             "outbox.expand_json=true",
+            "outbox.header_format=simple",
             "outbox.headers=seq",
             "outbox.key=aggregateid",
             "outbox.key_format=string",
             "outbox.route_by=aggregatetype",
+            "outbox.schema_prefix=shop",
             "outbox.tables_include=public.outbox",
             "outbox.topic=outbox.event.${routedByValue}",
             "outbox.value_format=json",
@@ -48,7 +50,7 @@ fn the_article_runs() {
     );
     assert_eq!(config.publication.mode, PublicationMode::Filtered);
     assert!(config.tables.matches("public", "outbox"));
-    assert_eq!(config.router.value_converter, Converter::Json);
+    assert_eq!(config.router.converters.value, Converter::JSON);
     assert!(config.router.expand_json);
     assert_eq!(
         notes(&config),
@@ -87,13 +89,11 @@ fn the_insert_and_delete_outbox_runs() {
     );
     assert_eq!(config.snapshot.mode, SnapshotMode::NoData);
     assert!(config.tables.matches("inv", "outbox") && !config.tables.matches("public", "outbox"));
-    let headers: Vec<_> = config
-        .router
-        .headers
-        .iter()
-        .map(|placed| placed.header.as_str())
-        .collect();
-    assert_eq!(headers, ["operation", "version"]);
+    let header = |name| Placement::header(name, name);
+    assert_eq!(
+        config.router.placements,
+        [header("operation"), header("version")]
+    );
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_bare_map_with_a_constant_topic_runs() {
     assert_eq!(config.publication.name.as_str(), "billing_pub");
     assert_eq!(config.router.topic.topic("anything"), "billing.events");
     assert_eq!(config.router.id_field, "event_id");
-    assert_eq!(config.router.value_converter, Converter::String);
+    assert_eq!(config.router.converters.value, Converter::String);
 }
 
 #[test]
@@ -134,8 +134,8 @@ fn standalone_properties_with_their_worker_run() {
     assert_eq!(config.router.topic.topic("order"), "shop.order.v1");
     assert_eq!(config.router.on_update, OnUpdate::Fatal);
     assert!(config.router.tombstone_on_empty);
-    assert_eq!(config.router.key_converter, Converter::String);
-    assert_eq!(config.router.value_converter, Converter::Json);
+    assert_eq!(config.router.converters.key, Converter::String);
+    assert_eq!(config.router.converters.value, Converter::JSON);
     assert!(notes(&config).contains(
         &"value.converter: the connector sets none: the worker's JsonConverter is used".to_owned()
     ));
@@ -151,7 +151,7 @@ fn a_strimzi_resource_runs() {
     assert_eq!(config.name, "outbox");
     assert_eq!(config.postgres.user, "relay");
     assert_eq!(config.router.topic.topic("order"), "order");
-    assert_eq!(config.router.headers.len(), 2);
+    assert_eq!(config.router.placements.len(), 2);
 }
 
 #[test]
@@ -169,14 +169,18 @@ fn a_predicate_on_the_outbox_tables_topic_runs() {
 #[test]
 fn binary_payloads_run_and_the_id_is_placed_twice() {
     let config = Given::connector("09-binary-payload.json").broker().config();
-    assert_eq!(config.router.value_converter, Converter::Raw);
-    let headers: Vec<_> = config
-        .router
-        .headers
-        .iter()
-        .map(|placed| placed.header.as_str())
-        .collect();
-    assert_eq!(headers, ["type", "id"]);
+    let delegate = Some(Box::new(Converter::JSON));
+    assert_eq!(
+        config.router.converters.value,
+        Converter::BinaryData { delegate }
+    );
+    assert_eq!(
+        config.router.placements,
+        [
+            Placement::header("type", "type"),
+            Placement::header("id", "id")
+        ]
+    );
 }
 
 #[test]

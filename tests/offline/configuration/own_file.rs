@@ -9,7 +9,10 @@ use outboxd::postgres::slot::CreateMode;
 use outboxd::postgres::snapshot::SnapshotMode;
 use outboxd::postgres::{Host, SslMode, TargetSessionAttrs};
 use outboxd::relay::OnBlocked;
-use outboxd::router::{Converter, MissingField, OnUpdate};
+use outboxd::router::{
+    Converter, DecimalFormat, DecimalHandling, JsonEmptyArrays, JsonNulls, JsonOptions,
+    MissingField, OnUpdate, Placement, TimePrecision,
+};
 use tempfile::TempDir;
 
 use super::{Given, sources};
@@ -64,7 +67,7 @@ fn two_lines_are_enough() {
     assert_eq!(config.tables.exact_name(), Some(("public", "outbox")));
     assert_eq!(config.snapshot.mode, SnapshotMode::Initial);
     assert_eq!(config.router.topic.topic("order"), "outbox.event.order");
-    assert_eq!(config.router.value_converter, Converter::Raw);
+    assert_eq!(config.router.converters.value, Converter::Raw);
     assert_eq!(config.kafka.bootstrap_servers(), "k:9092");
     assert_eq!(config.relay, outboxd::relay::Options::default());
     assert_eq!(config.http, outboxd::observe::HttpOptions::default());
@@ -166,7 +169,16 @@ fn every_option_of_routing_and_relaying_is_seen() {
         expand_json = true
         tombstone_on_empty = true
         key_format = "string"
-        value_format = "json"
+        value_format = "json_with_schemas numeric_decimals"
+        header_format = "simple"
+        json_nulls = "keep"
+        json_empty_arrays = "keep"
+        schema_prefix = "shop"
+        schema_version = "version"
+        [types]
+        time = "isostring"
+        decimal = "double"
+        money_fraction_digits = 3
         [kafka]
         bootstrap.servers = ["a:1", "b:2"]
         compression.type = "lz4"
@@ -200,18 +212,31 @@ fn every_option_of_routing_and_relaying_is_seen() {
     ];
     assert_eq!(fields, ["event_id", "aggregate_id", "body", "kind"]);
     assert_eq!(router.topic.topic("order_outbox"), "order_events");
-    let headers: Vec<_> = router
-        .headers
-        .iter()
-        .map(|h| (h.field.as_str(), h.header.as_str()))
-        .collect();
-    assert_eq!(headers, [("seq", "seq"), ("type", "eventType")]);
+    assert_eq!(
+        router.placements,
+        [
+            Placement::header("seq", "seq"),
+            Placement::header("type", "eventType")
+        ]
+    );
     assert_eq!(router.missing, MissingField::Ignore);
     assert_eq!(router.timestamp_field.as_deref(), Some("occurred_at"));
     assert_eq!(router.on_update, OnUpdate::Fatal);
     assert!(router.expand_json && router.tombstone_on_empty);
-    assert_eq!(router.key_converter, Converter::String);
-    assert_eq!(router.value_converter, Converter::Json);
+    assert_eq!(router.converters.key, Converter::String);
+    let json = JsonOptions {
+        schemas: true,
+        decimals: DecimalFormat::Numeric,
+    };
+    assert_eq!(router.converters.value, Converter::Json(json));
+    assert_eq!(router.converters.header, Converter::Simple);
+    assert_eq!(router.json_nulls, JsonNulls::Keep);
+    assert_eq!(router.json_empty_arrays, JsonEmptyArrays::Keep);
+    assert_eq!(router.topic_prefix, "shop");
+    assert_eq!(router.schema_version_field.as_deref(), Some("version"));
+    assert_eq!(router.types.time_precision, TimePrecision::IsoString);
+    assert_eq!(router.types.decimal, DecimalHandling::Double);
+    assert_eq!(router.types.money_fraction_digits, 3);
     assert_eq!(config.kafka.bootstrap_servers(), "a:1,b:2");
     let properties: Vec<_> = config.kafka.shown_properties().collect();
     assert_eq!(

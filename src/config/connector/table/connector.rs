@@ -19,12 +19,36 @@ const AUTOCREATE_MODES: &[Word] = &[
     word("no_tables", "no_tables"),
 ];
 
+const TIME_MODES: &[Word] = &[
+    word("adaptive", "adaptive"),
+    word("adaptive_time_microseconds", "adaptive_time_microseconds"),
+    word("connect", "connect"),
+    word("microseconds", "microseconds"),
+    word("nanoseconds", "nanoseconds"),
+    word("isostring", "isostring"),
+];
+const DECIMAL_MODES: &[Word] = &[
+    word("precise", "precise"),
+    word("double", "double"),
+    word("string", "string"),
+];
+const BINARY_MODES: &[Word] = &[
+    word("bytes", "bytes"),
+    word("base64", "base64"),
+    word("base64-url-safe", "base64-url-safe"),
+    word("hex", "hex"),
+];
+const INTERVAL_MODES: &[Word] = &[word("numeric", "numeric"), word("string", "string")];
+const HSTORE_MODES: &[Word] = &[word("json", "json"), word("map", "map")];
+
 const ONE_STREAM: &str = "one slot is one stream, so there is one task";
 const WINDOW: &str =
     "relay.max_in_flight_bytes and relay.max_in_flight_records bound what is under way";
 const RETRIES: &str =
     "the relay tries again for as long as it takes (relay.backoff_min, relay.backoff_max)";
 const NO_HISTORY: &str = "the stream itself describes its tables";
+const SCHEMAS: &str =
+    "it changes schemas only: refused where a converter writes them, else without effect";
 const INCREMENTAL: &str = "there are no incremental snapshots";
 const VALUES: &str = "it would change the values of events";
 const JVM: &str = "it concerns the Java program";
@@ -59,7 +83,7 @@ pub(in super::super) const CONNECTOR: &[Property] = &[
     ignored("connection.validation.timeout.ms", "postgres.connect_timeout bounds it"),
     refused("driver.*", "it is for the JDBC driver"),
 
-    honoured("topic.prefix", "names the outbox table's topic for predicates"),
+    becomes("topic.prefix", "outbox.schema_prefix", As::Text),
     old("database.server.name", "topic.prefix"),
     only("plugin.name", &["pgoutput"], "outboxd reads pgoutput; a slot with another plugin has to be made again"),
     becomes("slot.name", "slot.name", As::Text),
@@ -80,14 +104,14 @@ pub(in super::super) const CONNECTOR: &[Property] = &[
     old("table.blacklist", "table.exclude.list"),
     old("schema.whitelist", "schema.include.list"),
     old("schema.blacklist", "schema.exclude.list"),
-    honoured("column.include.list", "has to leave in every column that the router reads"),
-    honoured("column.exclude.list", "has to leave in every column that the router reads"),
+    becomes("column.include.list", "outbox.columns_include", As::Text),
+    becomes("column.exclude.list", "outbox.columns_exclude", As::Text),
     old("column.whitelist", "column.include.list"),
     old("column.blacklist", "column.exclude.list"),
     refused("column.mask.*", VALUES),
     refused("column.truncate.*", VALUES),
-    ignored("column.propagate.source.type", "it adds parameters to schemas only"),
-    ignored("datatype.propagate.source.type", "it adds parameters to schemas only"),
+    honoured("column.propagate.source.type", SCHEMAS),
+    honoured("datatype.propagate.source.type", SCHEMAS),
     ignored("message.key.columns", "the Event Router makes the key"),
 
     becomes("snapshot.mode", "snapshot.mode", As::Words(SNAPSHOT_MODES)),
@@ -139,21 +163,21 @@ pub(in super::super) const CONNECTOR: &[Property] = &[
     ignored("topic.transaction", "no BEGIN and END records are published"),
     only("extended.headers.enabled", &["false"], "the __debezium.context headers are not built yet"),
 
-    only("time.precision.mode", &["adaptive"], "other mappings of types are not built yet"),
-    only("decimal.handling.mode", &["precise"], "other mappings of types are not built yet"),
-    only("binary.handling.mode", &["bytes"], "other mappings of types are not built yet"),
-    only("interval.handling.mode", &["numeric"], "other mappings of types are not built yet"),
-    only("hstore.handling.mode", &["json"], "other mappings of types are not built yet"),
-    ignored("money.fraction.digits", "money is written as PostgreSQL prints it"),
-    only("include.unknown.datatypes", &["false"], "columns of types that Debezium does not know are not in the event"),
+    becomes("time.precision.mode", "types.time", As::Words(TIME_MODES)),
+    becomes("decimal.handling.mode", "types.decimal", As::Words(DECIMAL_MODES)),
+    becomes("binary.handling.mode", "types.binary", As::Words(BINARY_MODES)),
+    becomes("interval.handling.mode", "types.interval", As::Words(INTERVAL_MODES)),
+    becomes("hstore.handling.mode", "types.hstore", As::Words(HSTORE_MODES)),
+    becomes("money.fraction.digits", "types.money_fraction_digits", As::Text),
+    becomes("include.unknown.datatypes", "types.include_unknown", As::Boolean),
     ignored("unavailable.value.placeholder", "an inserted row has all of its values"),
     ignored("toasted.value.placeholder", "an inserted row has all of its values"),
     ignored("schema.refresh.mode", NO_HISTORY),
-    ignored("schema.name.adjustment.mode", "no schemas are registered"),
+    honoured("schema.name.adjustment.mode", SCHEMAS),
     only("field.name.adjustment.mode", &["none"], "column names stay as they are"),
     only("sanitize.field.names", &["false"], "column names stay as they are"),
     ignored("include.schema.changes", NO_HISTORY),
-    ignored("include.schema.comments", NO_HISTORY),
+    honoured("include.schema.comments", SCHEMAS),
     ignored("schema.history.*", NO_HISTORY),
     ignored("database.history.*", NO_HISTORY),
     ignored("database.server.id", "it is for MySQL"),

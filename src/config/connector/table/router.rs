@@ -8,6 +8,8 @@ const ON_UPDATE: &[Word] = &[
     word("fatal", "fatal"),
 ];
 const MISSING: &[Word] = &[word("error", "error"), word("ignore", "ignore")];
+const JSON_NULLS: &[Word] = &[word("ignore", "drop"), word("optional_bytes", "keep")];
+const EMPTY_ARRAYS: &[Word] = &[word("ignore", "drop"), word("optional_string", "keep")];
 const TRACING: &str = "no spans are made; place the column as a header to carry a trace on";
 
 #[rustfmt::skip]
@@ -24,11 +26,11 @@ pub(in super::super) const ROUTER: &[Property] = &[
     honoured("table.fields.additional.placement", "outbox.headers, outbox.envelope, outbox.partition"),
     becomes("table.field.additional.missing", "outbox.missing_column", As::Words(MISSING)),
     honoured("table.fields.additional.error.on.missing", "the older name (2.5 to 3.5) of table.field.additional.missing"),
-    only("table.field.event.schema.version", &[""], "versions of schemas are not built yet"),
+    becomes("table.field.event.schema.version", "outbox.schema_version", As::Text),
     becomes("table.expand.json.payload", "outbox.expand_json", As::Boolean),
     old("debezium.expand.json.payload", "table.expand.json.payload"),
-    only("table.json.payload.null.behavior", &["ignore"], "other treatment is not built yet"),
-    only("table.json.payload.empty.array.behavior", &["ignore"], "other treatment is not built yet"),
+    becomes("table.json.payload.null.behavior", "outbox.json_nulls", As::Words(JSON_NULLS)),
+    becomes("table.json.payload.empty.array.behavior", "outbox.json_empty_arrays", As::Words(EMPTY_ARRAYS)),
     becomes("route.by.field", "outbox.route_by", As::Text),
     becomes("route.topic.regex", "outbox.topic_regex", As::Text),
     becomes("route.topic.replacement", "outbox.topic", As::Text),

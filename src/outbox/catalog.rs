@@ -1,0 +1,59 @@
+//! What the server's catalog says of types and columns and the stream does not.
+
+use std::collections::HashMap;
+
+/// Types beside the built-in ones, and the columns of the outbox tables. What is not in it is
+/// taken as nullable, without a default, and of a type that is its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeCatalog {
+    types: HashMap<u32, CatalogType>,
+    columns: HashMap<(u32, String), CatalogColumn>,
+}
+
+/// A row of `pg_type`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogType {
+    pub name: String,
+    pub kind: TypeKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeKind {
+    /// Known by its name (citext, hstore, ltree …), else without a rule.
+    Base,
+    /// Labels in their order.
+    Enum { labels: Vec<String> },
+    /// `typbasetype` and `typtypmod`.
+    Domain { base: u32, type_modifier: i32 },
+    /// `typelem` of a type whose `typcategory` is A.
+    Array { element: u32 },
+    /// Composite, range, multirange, pseudo.
+    Other,
+}
+
+/// A row of `pg_attribute`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CatalogColumn {
+    pub not_null: bool,
+    /// `pg_get_expr(adbin, adrelid)`, as `'new'::text` or `now()`.
+    pub default: Option<String>,
+}
+
+impl TypeCatalog {
+    pub fn add_type(&mut self, oid: u32, found: CatalogType) {
+        self.types.insert(oid, found);
+    }
+
+    /// `relation` is the table's oid.
+    pub fn add_column(&mut self, relation: u32, name: &str, column: CatalogColumn) {
+        self.columns.insert((relation, name.to_owned()), column);
+    }
+
+    pub(crate) fn get_type(&self, oid: u32) -> Option<&CatalogType> {
+        self.types.get(&oid)
+    }
+
+    pub(crate) fn column(&self, relation: u32, name: &str) -> Option<&CatalogColumn> {
+        self.columns.get(&(relation, name.to_owned()))
+    }
+}
