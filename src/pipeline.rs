@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::ack::{AckTracker, ConfirmedCommit, Limits, Outcome, Resend, Ticket, Window};
 use crate::lsn::Lsn;
-use crate::outbox::{Change, Operation};
+use crate::outbox::{Change, Operation, TypeCatalog};
 use crate::pgoutput::{self, Begin, Commit, DecodeError, Message, Relation, RelationCache, Tuple};
 use crate::router::{DropReason, EventRouter, Note, Record, RouteError, Routed};
 use crate::timestamp::Timestamp;
@@ -20,6 +20,8 @@ use crate::timestamp::Timestamp;
 pub struct Pipeline {
     router: EventRouter,
     relations: RelationCache,
+    /// The stream has described it, and the catalog may have more to say.
+    undescribed: Option<Arc<Relation>>,
     tracker: AckTracker,
     window: Window,
     open: Option<OpenTransaction>,
@@ -81,6 +83,7 @@ impl Pipeline {
         Self {
             router,
             relations: RelationCache::default(),
+            undescribed: None,
             tracker: AckTracker::new(Lsn::ZERO),
             window: Window::new(limits),
             open: None,
@@ -99,6 +102,7 @@ impl Pipeline {
             "a stream starts with an empty window"
         );
         self.relations.clear();
+        self.undescribed = None;
         self.tracker.start_at(lsn);
         self.received = self.received.max(lsn);
     }
@@ -118,7 +122,7 @@ impl Pipeline {
             Message::Begin(begin) => self.begin(lsn, begin),
             Message::Commit(commit) => self.commit(lsn, commit),
             Message::Relation(relation) => {
-                self.relations.insert(relation);
+                self.describe(relation);
                 Ok(())
             }
             Message::Insert(insert) => {
@@ -137,6 +141,18 @@ impl Pipeline {
             }
             Message::Origin { .. } | Message::Type { .. } => Ok(()),
         }
+    }
+
+    /// A table that the stream has described for the first time, or again because something about
+    /// it changed. Its rows should wait for [`Self::learn_types`].
+    pub const fn undescribed(&self) -> Option<&Arc<Relation>> {
+        self.undescribed.as_ref()
+    }
+
+    /// What the catalog says of types and columns, from the next row on.
+    pub fn learn_types(&mut self, catalog: TypeCatalog) {
+        self.router.learn_types(catalog);
+        self.undescribed = None;
     }
 
     /// The server has sent everything before `wal_end`.
@@ -218,6 +234,14 @@ impl Pipeline {
 
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    fn describe(&mut self, relation: Relation) {
+        let again = self.relations.get(relation.oid).is_ok();
+        let described = self.relations.insert(relation);
+        if again || !self.router.knows_types(described) {
+            self.undescribed = Some(Arc::clone(described));
+        }
     }
 
     fn begin(&mut self, lsn: Lsn, begin: Begin) -> Result<(), PipelineError> {

@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::oid;
+use crate::pgoutput::Relation;
+
 /// Types beside the built-in ones, and the columns of the outbox tables. What is not in it is
 /// taken as nullable, without a default, and of a type that is its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +50,21 @@ impl TypeCatalog {
     /// `relation` is the table's oid.
     pub fn add_column(&mut self, relation: u32, name: &str, column: CatalogColumn) {
         self.columns.insert((relation, name.to_owned()), column);
+    }
+
+    /// What `other` describes counts from now on.
+    pub fn extend(&mut self, other: Self) {
+        self.types.extend(other.types);
+        self.columns.extend(other.columns);
+    }
+
+    /// Every column of the table is known, and every type that is not built in.
+    pub fn describes(&self, relation: &Relation) -> bool {
+        relation.columns.iter().all(|column| {
+            let is_built_in = column.type_oid < oid::FIRST_NORMAL;
+            self.column(relation.oid, &column.name).is_some()
+                && (is_built_in || self.get_type(column.type_oid).is_some())
+        })
     }
 
     pub(crate) fn get_type(&self, oid: u32) -> Option<&CatalogType> {

@@ -52,8 +52,9 @@ pub struct RelationCache {
 }
 
 impl RelationCache {
-    pub fn insert(&mut self, relation: Relation) {
-        self.relations.insert(relation.oid, Arc::new(relation));
+    pub fn insert(&mut self, relation: Relation) -> &Arc<Relation> {
+        let (oid, relation) = (relation.oid, Arc::new(relation));
+        self.relations.entry(oid).insert_entry(relation).into_mut()
     }
 
     pub fn get(&self, oid: u32) -> Result<&Arc<Relation>, DecodeError> {

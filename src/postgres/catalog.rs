@@ -1,74 +1,48 @@
-//! Types as the catalog describes them: what a type's oid stands for.
-
-use std::collections::HashMap;
+//! What the catalog says of types and columns and the stream does not.
 
 use tokio_postgres::{Client, Row};
 
 use super::PostgresError;
+use crate::outbox::{CatalogColumn, CatalogType, TypeCatalog, TypeKind};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeDescription {
-    pub oid: u32,
-    pub schema: String,
-    pub name: String,
-    pub kind: TypeKind,
+/// The columns of the given tables as they are now, and their types with every type that these rest
+/// on; `types` are further ones. What is not there any more is left out.
+pub async fn describe(
+    client: &Client,
+    tables: &[u32],
+    types: &[u32],
+) -> Result<TypeCatalog, PostgresError> {
+    let mut catalog = TypeCatalog::default();
+    let mut types = types.to_vec();
+    for row in client.query(COLUMNS, &[&tables]).await? {
+        types.push(row.try_get("type")?);
+        let column = CatalogColumn {
+            not_null: row.try_get("not_null")?,
+            default: row.try_get("default_expression")?,
+        };
+        catalog.add_column(row.try_get("table")?, row.try_get("name")?, column);
+    }
+    for row in client.query(TYPES, &[&types]).await? {
+        let name = row.try_get("name")?;
+        let kind = kind(&row)?;
+        catalog.add_type(row.try_get("oid")?, CatalogType { name, kind });
+    }
+    Ok(catalog)
 }
 
-/// `pg_type.typtype`, with arrays told apart from base types.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TypeKind {
-    Base,
-    /// The element's own modifier is the array's.
-    Array {
-        element: u32,
-    },
-    /// The modifier is that of the base type, -1 where it has none.
-    Domain {
-        base: u32,
-        modifier: i32,
-    },
-    Enum {
-        labels: Vec<String>,
-    },
-    Composite,
-    Range,
-    Multirange,
-    Pseudo,
-}
-
-/// The types of some columns, with every type that they rest on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Types {
-    by_oid: HashMap<u32, TypeDescription>,
-}
-
-impl Types {
-    /// Reads the given types, their base types and their elements. Unknown oids are left out.
-    pub async fn read(client: &Client, oids: &[u32]) -> Result<Self, PostgresError> {
-        let rows = client.query(READ, &[&oids]).await?;
-        let by_oid = rows
-            .iter()
-            .map(|row| describe(row).map(|described| (described.oid, described)))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { by_oid })
-    }
-
-    pub fn get(&self, oid: u32) -> Option<&TypeDescription> {
-        self.by_oid.get(&oid)
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &TypeDescription> {
-        self.by_oid.values()
-    }
-
-    pub fn extend(&mut self, other: Self) {
-        self.by_oid.extend(other.by_oid);
-    }
-}
+const COLUMNS: &str = "
+    SELECT a.attrelid AS table, a.attname::text AS name, a.atttypid AS type,
+           a.attnotnull OR (t.typtype = 'd' AND t.typnotnull) AS not_null,
+           CASE WHEN a.attgenerated = '' THEN pg_get_expr(d.adbin, d.adrelid)
+            END AS default_expression
+      FROM pg_attribute a
+      JOIN pg_type t ON t.oid = a.atttypid
+      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+     WHERE a.attrelid = ANY ($1) AND a.attnum > 0 AND NOT a.attisdropped";
 
 /// An array type is the one that its element's `typarray` names: `name` and `point` have elements
 /// too and are no arrays.
-const READ: &str = "
+const TYPES: &str = "
     WITH RECURSIVE wanted AS (
         SELECT unnest($1::oid[]) AS oid
         UNION
@@ -78,36 +52,27 @@ const READ: &str = "
          CROSS JOIN LATERAL unnest(ARRAY[t.typbasetype, t.typelem]) AS part(oid)
          WHERE part.oid <> 0
     )
-    SELECT t.oid, n.nspname::text AS schema, t.typname::text AS name, t.typtype::text AS kind,
+    SELECT t.oid, t.typname::text AS name, t.typtype::text AS kind,
            t.typbasetype AS base, t.typtypmod AS modifier,
            (SELECT e.oid FROM pg_type e WHERE e.typarray = t.oid AND e.oid = t.typelem) AS element,
            ARRAY(SELECT l.enumlabel::text FROM pg_enum l
                   WHERE l.enumtypid = t.oid ORDER BY l.enumsortorder) AS labels
       FROM pg_type t
-      JOIN pg_namespace n ON n.oid = t.typnamespace
      WHERE t.oid IN (SELECT oid FROM wanted)";
 
-fn describe(row: &Row) -> Result<TypeDescription, PostgresError> {
+fn kind(row: &Row) -> Result<TypeKind, PostgresError> {
     let element: Option<u32> = row.try_get("element")?;
-    let kind = match (row.try_get::<_, &str>("kind")?, element) {
+    Ok(match (row.try_get::<_, &str>("kind")?, element) {
         (_, Some(element)) => TypeKind::Array { element },
         ("d", _) => TypeKind::Domain {
             base: row.try_get("base")?,
-            modifier: row.try_get("modifier")?,
+            type_modifier: row.try_get("modifier")?,
         },
         ("e", _) => TypeKind::Enum {
             labels: row.try_get("labels")?,
         },
-        ("c", _) => TypeKind::Composite,
-        ("r", _) => TypeKind::Range,
-        ("m", _) => TypeKind::Multirange,
-        ("p", _) => TypeKind::Pseudo,
-        _ => TypeKind::Base,
-    };
-    Ok(TypeDescription {
-        oid: row.try_get("oid")?,
-        schema: row.try_get("schema")?,
-        name: row.try_get("name")?,
-        kind,
+        ("b", _) => TypeKind::Base,
+        // Composites, ranges, multiranges, pseudo-types.
+        _ => TypeKind::Other,
     })
 }

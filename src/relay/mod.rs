@@ -150,8 +150,10 @@ impl Relay {
         let Opened {
             session,
             tables,
+            types,
             plan,
         } = self.drive(opening).await??;
+        self.outbound.pipeline.learn_types(types);
         // What an earlier stream left in flight settles first, or rows that the server sends again
         // could overtake their own first copies.
         self.drain_window().await?;

@@ -7,6 +7,7 @@ use super::{RelayError, View};
 use crate::config::Config;
 use crate::lsn::Lsn;
 use crate::observe::{Problem, State};
+use crate::outbox::TypeCatalog;
 use crate::postgres::publication::{Publication, PublicationChange};
 use crate::postgres::slot::{self, SlotDescription, SlotVerdict};
 use crate::postgres::snapshot::{Snapshot, StartPlan};
@@ -17,6 +18,7 @@ use crate::postgres::{self, ObjectError, ReplicationSession};
 pub(super) struct Opened {
     pub(super) session: ReplicationSession,
     pub(super) tables: Vec<OutboxTable>,
+    pub(super) types: TypeCatalog,
     pub(super) plan: Plan,
 }
 
@@ -53,10 +55,13 @@ pub(super) async fn open(config: &Config, view: &View) -> Result<Opened, RelayEr
     if change != PublicationChange::Unchanged {
         tracing::info!(publication = %config.publication.name, ?change, "publication made");
     }
+    let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
+    let types = postgres::catalog::describe(&client, &oids, &[]).await?;
     let plan = plan(config, &mut session, client, &tables).await?;
     Ok(Opened {
         session,
         tables,
+        types,
         plan,
     })
 }

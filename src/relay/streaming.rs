@@ -1,5 +1,7 @@
 //! The loop: bytes in, records out, deliveries in, positions out.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -8,6 +10,7 @@ use super::outbound::until;
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
 use crate::lsn::Lsn;
 use crate::observe::{Problem, State};
+use crate::outbox::TypeCatalog;
 use crate::pipeline::PipelineError;
 use crate::postgres::table::OutboxTable;
 use crate::postgres::{self, PostgresError, ReplicationSession, ReplicationStream};
@@ -28,7 +31,11 @@ struct Loop {
     /// Since when nothing is read.
     paused_at: Option<Instant>,
     appetite: Appetite,
+    /// A table changed: what the catalog says of it is being read, its rows wait.
+    describing: Option<Describing>,
 }
+
+type Describing = Pin<Box<dyn Future<Output = Result<TypeCatalog, PostgresError>> + Send>>;
 
 /// Holding back on purpose while there is a backlog.
 ///
@@ -100,6 +107,16 @@ impl Pace {
 /// Metrics, and the look at how long the server has been silent.
 const TICK: Duration = Duration::from_millis(500);
 
+async fn described(describing: &mut Option<Describing>) -> Result<TypeCatalog, PostgresError> {
+    match describing {
+        Some(describing) => describing.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A change of the table may hold its lock for a while.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(30);
+
 impl Relay {
     /// Streams until a stop is asked for, `--until` is reached, or something breaks.
     pub(super) async fn stream(
@@ -140,6 +157,7 @@ impl Relay {
             held: None,
             paused_at: None,
             appetite: Appetite::default(),
+            describing: None,
         };
         self.run_loop(state).await
     }
@@ -158,6 +176,7 @@ impl Relay {
         loop {
             self.take_buffered(&mut state)?;
             self.outbound.send();
+            self.describe(&mut state);
             if self.is_done(&mut state) {
                 return self.finish(state).await;
             }
@@ -173,6 +192,10 @@ impl Relay {
                     self.view.set_state(State::Stopping);
                 }
                 () = tokio::time::sleep_until(due_at) => self.queue_status(&mut state),
+                types = described(&mut state.describing) => {
+                    state.describing = None;
+                    self.outbound.pipeline.learn_types(types.map_err(RelayError::from)?);
+                }
                 () = until(state.give_up_at) => return Ok(Ended::Undrained),
                 turn = self.outbound.turn() => turn?,
                 _ = tick.tick() => self.on_tick(&state, reading)?,
@@ -191,7 +214,29 @@ impl Relay {
     /// otherwise come a second time.
     fn may_read(&self, state: &Loop) -> bool {
         let wanted = state.give_up_at.is_none() || self.outbound.pipeline.in_transaction();
-        wanted && state.held.is_none() && self.outbound.can_accept()
+        let undescribed = self.outbound.pipeline.undescribed().is_some();
+        wanted && !undescribed && state.held.is_none() && self.outbound.can_accept()
+    }
+
+    /// Begins to read what the catalog says of a table that the stream has just described.
+    fn describe(&self, state: &mut Loop) {
+        if state.describing.is_some() {
+            return;
+        }
+        if let Some(relation) = self.outbound.pipeline.undescribed() {
+            let (options, table) = (self.config.postgres.clone(), relation.oid);
+            let types: Vec<u32> = relation.columns.iter().map(|c| c.type_oid).collect();
+            tracing::debug!(table = relation.qualified_name(), "reading its types");
+            state.describing = Some(Box::pin(async move {
+                let read = async {
+                    let client = postgres::connect(&options).await?;
+                    postgres::catalog::describe(&client, &[table], &types).await
+                };
+                let patience = DESCRIBE_TIMEOUT;
+                let silent = |_| PostgresError::Silent { after: patience };
+                tokio::time::timeout(patience, read).await.map_err(silent)?
+            }));
+        }
     }
 
     /// Whole messages in the buffer, as long as the window has room.

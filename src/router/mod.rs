@@ -114,9 +114,14 @@ impl EventRouter {
     }
 
     /// What the catalog says of types and columns, from the next row on.
-    pub fn set_types(&mut self, catalog: TypeCatalog) {
-        self.catalog = catalog;
+    pub fn learn_types(&mut self, catalog: TypeCatalog) {
+        self.catalog.extend(catalog);
         self.plan = None;
+    }
+
+    /// The catalog has nothing to add to what the stream says of the table.
+    pub fn knows_types(&self, relation: &Relation) -> bool {
+        self.catalog.describes(relation)
     }
 
     pub fn route(&mut self, change: &Change<'_, '_>) -> Result<Routed, RouteError> {

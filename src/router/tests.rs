@@ -330,7 +330,7 @@ fn a_null_in_a_column_with_a_default_is_the_default_but_for_the_route() {
             datums: datums.into_iter().collect(),
         };
         let mut router = EventRouter::new(options);
-        router.set_types(catalog.clone());
+        router.learn_types(catalog.clone());
         router.route(&Change {
             operation: Operation::Insert,
             relation: &relation,

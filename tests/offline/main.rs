@@ -13,3 +13,4 @@ mod pgoutput_builder;
 mod pgoutput_golden;
 mod simulation;
 mod tidy;
+mod types;

@@ -37,7 +37,6 @@ fn column(name: &str) -> TableColumn {
         nullable: true,
         is_key: name == "id",
         generated: false,
-        default: None,
     }
 }
 

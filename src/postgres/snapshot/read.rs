@@ -352,7 +352,6 @@ mod tests {
             nullable: true,
             is_key: false,
             generated,
-            default: None,
         };
         OutboxTable {
             oid: 1,

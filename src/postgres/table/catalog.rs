@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use tokio_postgres::{Client, Row, SimpleQueryMessage};
+use tokio_postgres::{Client, Row};
 
-use super::{ColumnDefault, OutboxTable, Partition, TableColumn, TableFilter, default, nearest};
+use super::{OutboxTable, Partition, TableColumn, TableFilter, nearest};
 use crate::pgoutput::ReplicaIdentity;
 use crate::postgres::{ObjectError, PostgresError};
-use crate::wire::quote_literal;
 
 impl OutboxTable {
     /// The tables that the filter takes, by name. Partitions of a table that it takes are part of
@@ -197,7 +196,6 @@ const COLUMNS: &str = "
     SELECT a.attname::text AS name, a.atttypid AS type_oid, a.atttypmod AS type_modifier,
            format_type(a.atttypid, a.atttypmod) AS type_sql, NOT a.attnotnull AS nullable,
            a.attgenerated <> '' AS generated,
-           pg_get_expr(d.adbin, d.adrelid) AS default_expression,
            c.relreplident = 'f' OR EXISTS (
                SELECT FROM pg_index i
                 WHERE i.indrelid = c.oid AND a.attnum = ANY (i.indkey)
@@ -206,20 +204,15 @@ const COLUMNS: &str = "
                                           ELSE false END) AS is_key
       FROM pg_attribute a
       JOIN pg_class c ON c.oid = a.attrelid
-      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
      WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
      ORDER BY a.attnum";
 
 async fn read_columns(client: &Client, entry: &Entry) -> Result<Vec<TableColumn>, PostgresError> {
     let rows = client.query(COLUMNS, &[&entry.oid]).await?;
-    let mut columns = rows.iter().map(column).collect::<Result<Vec<_>, _>>()?;
-    print_constants(client, &mut columns).await?;
-    Ok(columns)
+    rows.iter().map(column).collect()
 }
 
 fn column(row: &Row) -> Result<TableColumn, PostgresError> {
-    let generated = row.try_get("generated")?;
-    let expression: Option<String> = row.try_get("default_expression")?;
     Ok(TableColumn {
         name: row.try_get("name")?,
         type_oid: row.try_get("type_oid")?,
@@ -227,44 +220,8 @@ fn column(row: &Row) -> Result<TableColumn, PostgresError> {
         type_sql: row.try_get("type_sql")?,
         nullable: row.try_get("nullable")?,
         is_key: row.try_get("is_key")?,
-        generated,
-        default: expression
-            .filter(|_| !generated)
-            .map(|text| match default::literal(&text) {
-                Some(literal) => ColumnDefault::Constant(literal),
-                None => ColumnDefault::Expression(text),
-            }),
+        generated: row.try_get("generated")?,
     })
-}
-
-/// Replaces each literal by what a stored value of the column would read: `0` of a numeric(10,2)
-/// is `0.00`. Only literals reach the server here, never an expression of the table's owner. A
-/// literal that the server does not take this way (a domain's check) stays as it is written.
-async fn print_constants(
-    client: &Client,
-    columns: &mut [TableColumn],
-) -> Result<(), PostgresError> {
-    let constants = columns
-        .iter_mut()
-        .filter_map(|column| match &mut column.default {
-            Some(ColumnDefault::Constant(text)) => Some((&column.type_sql, text)),
-            _ => None,
-        });
-    for (type_sql, text) in constants {
-        let sql = format!("SELECT CAST({} AS {type_sql})", quote_literal(text));
-        let messages = match client.simple_query(&sql).await {
-            Err(error) if error.as_db_error().is_some() => continue,
-            other => other?,
-        };
-        for message in messages {
-            if let SimpleQueryMessage::Row(row) = message
-                && let Some(printed) = row.try_get(0)?
-            {
-                printed.clone_into(text);
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The outbox tables as the catalog describes them.
 
 mod catalog;
-mod default;
 mod filter;
 
 use std::sync::Arc;
@@ -48,15 +47,6 @@ pub struct TableColumn {
     pub is_key: bool,
     /// The output plugin leaves generated columns out.
     pub generated: bool,
-    pub default: Option<ColumnDefault>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ColumnDefault {
-    /// In the text form in which the server prints a value of the column.
-    Constant(String),
-    /// To be evaluated for each row, as `now()`.
-    Expression(String),
 }
 
 impl OutboxTable {

@@ -32,7 +32,9 @@ impl Witness {
                 self.lines.push(format!("BEGIN {}", begin.xid));
             }
             Message::Commit(commit) => self.commit(commit.commit_time),
-            Message::Relation(relation) => self.relations.insert(relation),
+            Message::Relation(relation) => {
+                self.relations.insert(relation);
+            }
             Message::Type {
                 oid,
                 namespace,

@@ -1,0 +1,117 @@
+//! What the catalog says of a table reaches the rows behind its description.
+
+use std::sync::Arc;
+
+use outboxd::ack::Limits;
+use outboxd::outbox::{CatalogColumn, TypeCatalog};
+use outboxd::pgoutput::Relation;
+use outboxd::pipeline::Pipeline;
+use outboxd::router::{EventRouter, Options};
+
+use crate::support::pgoutput_builder::{Columns, Stream, Transaction, Value, outbox, txn};
+
+fn pipeline() -> Pipeline {
+    let limits = Limits {
+        records: 100,
+        bytes: 1 << 20,
+    };
+    Pipeline::new(EventRouter::new(Options::debezium()), limits)
+}
+
+/// Nullable columns; the payload has a default.
+fn catalog(relation: &Relation, payload: &str) -> TypeCatalog {
+    let mut catalog = TypeCatalog::default();
+    for column in &relation.columns {
+        let default = (column.name == "payload").then(|| format!("'{payload}'::text"));
+        let column_of_catalog = CatalogColumn {
+            not_null: false,
+            default,
+        };
+        catalog.add_column(relation.oid, &column.name, column_of_catalog);
+    }
+    catalog
+}
+
+fn null_payload(relation: &Relation, end_lsn: u64) -> Transaction {
+    let mut row: Vec<Value> = vec!["1".into(), "Order".into(), "7".into(), Value::Null];
+    row.resize(relation.columns.len(), Value::Null);
+    txn(1).insert_into(relation, row).commit(end_lsn)
+}
+
+/// Hands the transaction in, with `learned` for what is undescribed; the record's value.
+fn value(
+    pipeline: &mut Pipeline,
+    stream: &mut Stream,
+    transaction: &Transaction,
+    learned: &TypeCatalog,
+) -> (Vec<Arc<Relation>>, String) {
+    let mut asked = Vec::new();
+    for message in stream.send(transaction) {
+        pipeline.handle_wal(message.lsn, &message.body).unwrap();
+        if let Some(relation) = pipeline.undescribed().cloned() {
+            asked.push(relation);
+            pipeline.learn_types(learned.clone());
+        }
+    }
+    let (_, record) = pipeline.take_outgoing().pop().unwrap();
+    let value = record.value.clone().unwrap();
+    (asked, String::from_utf8(value.to_vec()).unwrap())
+}
+
+#[test]
+fn a_table_is_looked_up_when_it_is_new_and_whenever_it_is_described_again() {
+    let (relation, mut pipeline, mut stream) = (outbox(), pipeline(), Stream::default());
+    pipeline.start_stream(outboxd::lsn::Lsn::ZERO);
+    let (first, changed) = (catalog(&relation, "first"), catalog(&relation, "second"));
+
+    let transaction = null_payload(&relation, 0x200);
+    let (asked, text) = value(&mut pipeline, &mut stream, &transaction, &first);
+    assert_eq!(asked, [Arc::new(relation.clone())]);
+    assert!(
+        text.ends_with(r#""default":"first"},"payload":"first"}"#),
+        "{text}"
+    );
+
+    let transaction = null_payload(&relation, 0x300);
+    let (asked, _) = value(&mut pipeline, &mut stream, &transaction, &changed);
+    assert_eq!(asked, []);
+
+    let wider = relation.column("note", 25);
+    let transaction = null_payload(&wider, 0x400);
+    let (asked, text) = value(&mut pipeline, &mut stream, &transaction, &changed);
+    assert_eq!(asked, [Arc::new(wider)]);
+    assert!(
+        text.ends_with(r#""default":"second"},"payload":"second"}"#),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_table_that_the_catalog_told_of_beforehand_needs_no_look() {
+    let (relation, mut pipeline) = (outbox(), pipeline());
+    pipeline.learn_types(catalog(&relation, "known"));
+    pipeline.start_stream(outboxd::lsn::Lsn::ZERO);
+    let transaction = null_payload(&relation, 0x200);
+    let (asked, _) = value(
+        &mut pipeline,
+        &mut Stream::default(),
+        &transaction,
+        &TypeCatalog::default(),
+    );
+    assert_eq!(asked, []);
+}
+
+#[test]
+fn a_type_that_is_not_built_in_has_to_be_known_too() {
+    let (relation, mut pipeline) = (outbox().column("mood", 20_000), pipeline());
+    pipeline.learn_types(catalog(&relation, "known"));
+    pipeline.start_stream(outboxd::lsn::Lsn::ZERO);
+    let transaction = null_payload(&relation, 0x200);
+    let (asked, _) = value(
+        &mut pipeline,
+        &mut Stream::default(),
+        &transaction,
+        &TypeCatalog::default(),
+    );
+    assert_eq!(asked, [Arc::new(relation)]);
+}
