@@ -9,7 +9,7 @@ use rdkafka::message::{Headers, Message};
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use tokio::sync::mpsc;
 
-use super::error::{DeliveryError, DeliveryErrorKind};
+use super::error::{DeliveryError, DeliveryErrorKind, SizeLimit};
 use super::health::Health;
 use crate::ack::Ticket;
 
@@ -61,6 +61,10 @@ impl Context {
 
     pub(super) fn take(&self) -> Vec<DeliveryReport> {
         std::mem::take(&mut self.settled.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn health(&self) -> &Health {
+        &self.health
     }
 }
 
@@ -130,7 +134,7 @@ fn failure(error: &KafkaError, message: &impl Message) -> DeliveryErrorKind {
         Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize) => {
             DeliveryErrorKind::RecordTooLarge {
                 size_bytes: size_bytes(message),
-                limit_bytes: None,
+                limit: SizeLimit::Topic(None),
             }
         }
         Some(RDKafkaErrorCode::InvalidTimestamp) => DeliveryErrorKind::InvalidTimestamp {

@@ -30,8 +30,7 @@ pub enum DeliveryErrorKind {
     RecordTooLarge {
         /// Key, value and headers, uncompressed.
         size_bytes: usize,
-        /// Ours (`message.max.bytes`); the broker does not say its own.
-        limit_bytes: Option<usize>,
+        limit: SizeLimit,
     },
     InvalidPartition {
         partition: i32,
@@ -53,6 +52,15 @@ pub enum DeliveryErrorKind {
     /// The sink itself failed (`--sink stdout`).
     Sink(String),
     Other(String),
+}
+
+/// Whose limit on the size of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeLimit {
+    /// `message.max.bytes` of the producer.
+    Relay(usize),
+    /// `max.message.bytes`, where the brokers let us see it.
+    Topic(Option<usize>),
 }
 
 impl DeliveryErrorKind {
@@ -100,7 +108,7 @@ impl DeliveryErrorKind {
         matches!(
             self,
             Self::RecordTooLarge {
-                limit_bytes: None,
+                limit: SizeLimit::Topic(_),
                 ..
             } | Self::InvalidTimestamp { .. }
                 | Self::RefusedByBroker(_)
@@ -133,28 +141,28 @@ impl DeliveryError {
         let topic = &self.topic;
         match &self.kind {
             Kind::TopicMissing => format!(
-                "Create the topic: kafka-topics.sh --create --topic {topic} --partitions N --replication-factor R. It is tried again by itself."
+                "Create the topic: kafka-topics.sh --create --topic {topic} --partitions N --replication-factor R. Or set topics.create to \"missing\", and the relay creates it. It is tried again by itself."
             ),
             Kind::TopicInvalid => {
                 "Topic names have 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'. Correct the route, or the row's value.".to_owned()
             }
             Kind::TopicCollision { .. } => {
-                "Choose names that differ in more than '.' and '_', or delete the other topic.".to_owned()
+                "Choose names that differ in more than '.' and '_', or delete the other topic. It is tried again by itself.".to_owned()
             }
             Kind::TopicNotCreated(_) => format!(
-                "Grant Create on topic {topic} to the relay's principal and check the settings for new topics, or create the topic by hand."
+                "Grant Create on topic {topic} to the relay's principal and check the settings under topics, or create the topic by hand. It is tried again by itself."
             ),
             Kind::TopicAuthorization => format!(
-                "Grant Write and Describe on topic {topic} to the relay's principal. It is tried again by itself."
+                "Grant Write and Describe on topic {topic} to the relay's principal, and Create where the brokers are to make it. It is tried again by itself."
             ),
             Kind::ClusterAuthorization => {
                 "Grant IdempotentWrite on the cluster to the relay's principal. It is tried again by itself.".to_owned()
             }
             Kind::Authentication => "Check security.protocol and the sasl.* settings.".to_owned(),
-            Kind::RecordTooLarge { limit_bytes: Some(_), .. } => {
+            Kind::RecordTooLarge { limit: SizeLimit::Relay(_), .. } => {
                 "Raise message.max.bytes of the relay above the record's size, and max.message.bytes of the topic with it.".to_owned()
             }
-            Kind::RecordTooLarge { limit_bytes: None, .. } => format!(
+            Kind::RecordTooLarge { limit: SizeLimit::Topic(_), .. } => format!(
                 "Raise max.message.bytes of topic {topic} above the record's size. It is tried again by itself."
             ),
             Kind::InvalidPartition { .. } => {
@@ -215,7 +223,10 @@ impl fmt::Display for DeliveryError {
                 write!(f, "\"{}\" is not a valid topic name", topic.escape_debug())
             }
             Kind::TopicCollision { existing } => {
-                write!(f, "topic \"{topic}\" cannot be created beside ")?;
+                write!(
+                    f,
+                    "topic \"{topic}\" does not exist and cannot be created beside "
+                )?;
                 match existing {
                     Some(existing) => write!(f, "topic \"{existing}\"")?,
                     None => f.write_str("an existing one")?,
@@ -230,17 +241,15 @@ impl fmt::Display for DeliveryError {
             }
             Kind::ClusterAuthorization => f.write_str("not authorized to write to the cluster"),
             Kind::Authentication => f.write_str("the broker refused authentication"),
-            Kind::RecordTooLarge {
-                size_bytes,
-                limit_bytes,
-            } => {
+            Kind::RecordTooLarge { size_bytes, limit } => {
                 write!(
                     f,
                     "record of {size_bytes} bytes is too large for topic \"{topic}\""
                 )?;
-                match limit_bytes {
-                    Some(limit) => write!(f, "; the relay's own limit is {limit}"),
-                    None => Ok(()),
+                match limit {
+                    SizeLimit::Relay(limit) => write!(f, "; the relay's own limit is {limit}"),
+                    SizeLimit::Topic(Some(limit)) => write!(f, ", whose limit is {limit}"),
+                    SizeLimit::Topic(None) => Ok(()),
                 }
             }
             Kind::InvalidPartition { partition, count } => write!(

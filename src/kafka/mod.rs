@@ -4,7 +4,11 @@
 //! failure it takes nothing new until it is told to go on: librdkafka delivers what was queued
 //! behind a refused batch, so order is the caller's to restore ([`crate::ack::Window::resend`]).
 
+mod admin;
+mod asker;
+mod batch_limit;
 mod check;
+mod creation;
 mod delivery;
 mod error;
 mod health;
@@ -16,8 +20,11 @@ mod stdout;
 mod topic;
 
 pub use check::reach;
+pub use creation::{
+    TopicCreation, TopicGroup, TopicPattern, TopicPatternError, TopicRules, TopicSettings,
+};
 pub use delivery::{DeliveryReport, DeliveryReports, Fate};
-pub use error::{DeliveryError, DeliveryErrorKind, PublishError};
+pub use error::{DeliveryError, DeliveryErrorKind, PublishError, SizeLimit};
 pub use health::Health;
 pub use options::{Options, OptionsError};
 pub(crate) use properties::is_secret;

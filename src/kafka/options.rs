@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 
+use super::creation::TopicCreation;
 use super::properties::{GUARDED, canonical, faults, is_secret};
 use crate::ack::Limits;
 
@@ -15,6 +16,8 @@ pub struct Options {
     properties: BTreeMap<String, String>,
     /// How long a record may wait for its topic to exist with a leader for every partition.
     pub topic_timeout: Duration,
+    /// Who makes a topic that is missing.
+    pub topic_creation: TopicCreation,
     /// The caller's window: librdkafka's own queue is sized to hold all of it.
     pub window: Limits,
 }
@@ -88,6 +91,7 @@ impl Options {
             bootstrap_servers: bootstrap_servers.trim().to_owned(),
             properties,
             topic_timeout: Duration::from_secs(10),
+            topic_creation: TopicCreation::default(),
             window,
         })
     }
@@ -111,6 +115,14 @@ impl Options {
             .map_or(MESSAGE_MAX_BYTES, String::as_str)
             .trim()
             .parse()
+            .unwrap_or(usize::MAX)
+    }
+
+    /// The largest batch, by the user's choice or ours.
+    pub(super) fn batch_size(&self) -> usize {
+        let effective = self.effective();
+        let size = effective.get("batch.size");
+        size.and_then(|size| size.trim().parse().ok())
             .unwrap_or(usize::MAX)
     }
 
@@ -147,6 +159,11 @@ impl Options {
             "queue.buffering.max.messages",
             &records.min(10_000_000).to_string(),
         );
+        if self.topic_creation != TopicCreation::Brokers {
+            // A producer's question for a topic makes the broker create it, by the broker's
+            // defaults: it would come first.
+            set("allow.auto.create.topics", "false");
+        }
         for guarded in GUARDED {
             set(guarded.name, guarded.value());
         }
@@ -168,6 +185,7 @@ impl fmt::Debug for Options {
                 &self.shown_properties().collect::<BTreeMap<_, _>>(),
             )
             .field("topic_timeout", &self.topic_timeout)
+            .field("topic_creation", &self.topic_creation)
             .field("window", &self.window)
             .finish()
     }

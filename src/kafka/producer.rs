@@ -2,15 +2,17 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, PurgeConfig};
 
+use super::asker::Asker;
+use super::batch_limit::BatchLimit;
 use super::delivery::{Context, DeliveryReport, Fate};
-use super::error::{DeliveryError, DeliveryErrorKind, PublishError};
+use super::error::{DeliveryError, DeliveryErrorKind, PublishError, SizeLimit};
 use super::health::Health;
 use super::options::Options;
 use super::publisher::{Command, Reports};
@@ -21,10 +23,8 @@ use crate::router::Record;
 /// While deliveries are awaited. A shorter wait costs processor time, a longer one delays the
 /// confirmation, never the record.
 const IN_FLIGHT_WAIT: Duration = Duration::from_millis(1);
-/// Nothing is awaited; a new command ends the wait at once.
+/// Nothing is awaited but a command, which ends the wait at once.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
-/// A topic is not ready.
-const HELD_WAIT: Duration = Duration::from_millis(5);
 /// While records are in flight, new ones gather this long or until there are so many, and then leave
 /// together: a broker's work is per request, and a walsender's rows come one by one. With nothing in
 /// flight the first one leaves at once.
@@ -33,61 +33,15 @@ const GATHER_RECORDS: usize = 1000;
 /// Sends between two polls, so that reports flow while a long batch is handed over.
 const SENDS_PER_POLL: usize = 1000;
 
-pub(super) fn create(
-    options: &Options,
-    health: Arc<Health>,
-) -> Result<BaseProducer<Context>, PublishError> {
-    options
-        .client_config()
-        .create_with_context(Context::new(health))
-        .map_err(PublishError::Client)
-}
-
-pub(super) fn run(
-    producer: BaseProducer<Context>,
-    options: &Options,
-    commands: &Receiver<Command>,
-    reports: &Reports,
-) {
-    let mut worker = Worker {
-        producer,
-        message_max_bytes: options.message_max_bytes(),
-        topic_timeout: options.topic_timeout,
-        topics: Topics::default(),
-        queue: VecDeque::new(),
-        outstanding: 0,
-        several: false,
-        suspects: HashSet::new(),
-        halted: false,
-        settled: Vec::new(),
-        gathering_since: None,
-    };
-    loop {
-        match worker.next_command(commands) {
-            Next::Nothing => {}
-            Next::Command(Command::Send(batch)) => worker.queue.extend(batch),
-            Next::Command(Command::Resume) => worker.halted = false,
-            Next::Command(Command::Close(deadline)) => {
-                worker.close(deadline, reports);
-                return;
-            }
-        }
-        worker.turn();
-        if !worker.report(reports) {
-            return;
-        }
-    }
-}
-
 enum Next {
     Nothing,
     Command(Command),
 }
 
-struct Worker {
-    producer: BaseProducer<Context>,
+pub(super) struct Worker {
+    producer: Arc<BaseProducer<Context>>,
     message_max_bytes: usize,
-    topic_timeout: Duration,
+    batches: BatchLimit,
     topics: Topics,
     /// Not yet handed to librdkafka.
     queue: VecDeque<(Ticket, Arc<Record>)>,
@@ -113,13 +67,59 @@ enum Sent {
 }
 
 impl Worker {
+    pub(super) fn new(
+        options: &Options,
+        health: Arc<Health>,
+        commands: Sender<Command>,
+    ) -> Result<Self, PublishError> {
+        let producer: BaseProducer<Context> = options
+            .client_config()
+            .create_with_context(Context::new(health))
+            .map_err(PublishError::Client)?;
+        let producer = Arc::new(producer);
+        let topics = Topics::start(Asker::new(&producer, options, commands))?;
+        Ok(Self {
+            producer,
+            message_max_bytes: options.message_max_bytes(),
+            batches: BatchLimit::new(options.batch_size()),
+            topics,
+            queue: VecDeque::new(),
+            outstanding: 0,
+            several: false,
+            suspects: HashSet::new(),
+            halted: false,
+            settled: Vec::new(),
+            gathering_since: None,
+        })
+    }
+
+    pub(super) fn run(mut self, commands: &Receiver<Command>, reports: &Reports) {
+        loop {
+            match self.next_command(commands) {
+                Next::Nothing => {}
+                Next::Command(Command::Send(batch)) => self.queue.extend(batch),
+                Next::Command(Command::Resume) => {
+                    self.halted = false;
+                    self.topics.forget_failure();
+                }
+                Next::Command(Command::Topic(answer)) => self.topics.answer(answer),
+                Next::Command(Command::Close(deadline)) => {
+                    self.close(deadline, commands, reports);
+                    return;
+                }
+            }
+            self.turn();
+            if !self.report(reports) {
+                return;
+            }
+        }
+    }
+
     fn next_command(&self, commands: &Receiver<Command>) -> Next {
         let wait = if let Some(since) = self.gathering_since {
             GATHER.saturating_sub(since.elapsed()).min(IN_FLIGHT_WAIT)
         } else if self.outstanding > 0 {
             IN_FLIGHT_WAIT
-        } else if !self.queue.is_empty() {
-            HELD_WAIT
         } else {
             IDLE_WAIT
         };
@@ -191,28 +191,28 @@ impl Worker {
     }
 
     fn send(&mut self, ticket: Ticket, record: &Record) -> Sent {
-        match self
-            .topics
-            .readiness(&record.topic, self.producer.client(), self.topic_timeout)
-        {
+        let facts = match self.topics.readiness(&record.topic) {
             Readiness::Wait => return Sent::NotYet,
             Readiness::Failed(kind) => return Sent::Failed(kind),
-            Readiness::Ready { partitions } => {
-                if let Some(partition) = record.partition
-                    && !(0..partitions).contains(&partition)
-                {
-                    return Sent::Failed(DeliveryErrorKind::InvalidPartition {
-                        partition,
-                        count: partitions,
-                    });
-                }
-            }
+            Readiness::Ready(facts) => facts,
+        };
+        if let Some(partition) = record.partition
+            && !(0..facts.partitions).contains(&partition)
+        {
+            return Sent::Failed(DeliveryErrorKind::InvalidPartition {
+                partition,
+                count: facts.partitions,
+            });
         }
         if record.timestamp_ms < 0 {
             let timestamp_ms = record.timestamp_ms;
             return Sent::Failed(DeliveryErrorKind::InvalidTimestamp { timestamp_ms });
         }
         if self.outstanding > 0 && !self.suspects.is_empty() {
+            return Sent::NotYet;
+        }
+        let limit = facts.max_message_bytes;
+        if !self.batches.admit(record, limit, self.outstanding) {
             return Sent::NotYet;
         }
         match self.producer.send(base_record(ticket, record)) {
@@ -244,7 +244,7 @@ impl Worker {
     fn too_large(&self, record: &Record) -> DeliveryErrorKind {
         DeliveryErrorKind::RecordTooLarge {
             size_bytes: record.length_bytes(),
-            limit_bytes: Some(self.message_max_bytes),
+            limit: SizeLimit::Relay(self.message_max_bytes),
         }
     }
 
@@ -278,6 +278,13 @@ impl Worker {
             match &mut report.fate {
                 Fate::Failed { error, .. } => {
                     self.halted = true;
+                    if let DeliveryErrorKind::RecordTooLarge {
+                        limit: SizeLimit::Topic(limit),
+                        ..
+                    } = &mut error.kind
+                    {
+                        *limit = self.topics.max_message_bytes(&error.topic);
+                    }
                     self.topics.forget(&error.topic);
                     let fatal = self.producer.client().fatal_error();
                     if let Some(fatal) = DeliveryErrorKind::from_fatal(fatal) {
@@ -304,7 +311,7 @@ impl Worker {
         self.settled.is_empty() || reports.send(std::mem::take(&mut self.settled)).is_ok()
     }
 
-    fn close(mut self, deadline: Instant, reports: &Reports) {
+    fn close(mut self, deadline: Instant, commands: &Receiver<Command>, reports: &Reports) {
         while (self.outstanding > 0 || !self.queue.is_empty()) && Instant::now() < deadline {
             self.turn();
             if !self.report(reports) {
@@ -313,7 +320,9 @@ impl Worker {
             if self.halted && self.outstanding == 0 {
                 break;
             }
-            std::thread::park_timeout(IN_FLIGHT_WAIT);
+            if let Ok(Command::Topic(answer)) = commands.recv_timeout(IN_FLIGHT_WAIT) {
+                self.topics.answer(answer);
+            }
         }
         self.halted = true;
         self.turn();

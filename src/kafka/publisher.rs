@@ -10,6 +10,7 @@ use super::delivery::{DeliveryReport, DeliveryReports};
 use super::error::PublishError;
 use super::health::Health;
 use super::options::Options;
+use super::topic::Answer;
 use super::{producer, stdout};
 use crate::ack::Resend;
 
@@ -17,6 +18,8 @@ pub(super) enum Command {
     Send(Resend),
     /// The failure has been understood: take records again.
     Resume,
+    /// What the brokers say of a topic that was asked for.
+    Topic(Answer),
     /// Finish what is outstanding until the deadline, give the rest up, end.
     Close(Instant),
 }
@@ -35,10 +38,10 @@ impl Publisher {
     /// Makes a producer; it connects by itself and keeps trying.
     pub fn start(options: &Options) -> Result<(Self, DeliveryReports), PublishError> {
         let health = Arc::new(Health::default());
-        let producer = producer::create(options, Arc::clone(&health))?;
-        let options = options.clone();
-        Self::spawn(health, move |commands, reports| {
-            producer::run(producer, &options, &commands, &reports);
+        let (commands, receiver) = mpsc::channel();
+        let worker = producer::Worker::new(options, Arc::clone(&health), commands.clone())?;
+        Self::spawn(health, commands, move |reports| {
+            worker.run(&receiver, &reports);
         })
     }
 
@@ -46,22 +49,23 @@ impl Publisher {
     pub fn start_stdout() -> Result<(Self, DeliveryReports), PublishError> {
         let health = Arc::new(Health::default());
         health.answered();
-        Self::spawn(health, |commands, reports| {
-            stdout::run(&mut std::io::stdout().lock(), &commands, &reports);
+        let (commands, receiver) = mpsc::channel();
+        Self::spawn(health, commands, move |reports| {
+            stdout::run(&mut std::io::stdout().lock(), &receiver, &reports);
         })
     }
 
     fn spawn(
         health: Arc<Health>,
-        run: impl FnOnce(mpsc::Receiver<Command>, Reports) + Send + 'static,
+        commands: mpsc::Sender<Command>,
+        run: impl FnOnce(Reports) + Send + 'static,
     ) -> Result<(Self, DeliveryReports), PublishError> {
         // Neither channel has a limit of its own: what is in them is outstanding, and the caller's
         // window limits that.
-        let (commands, receiver) = mpsc::channel();
         let (sender, reports) = channel::unbounded_channel();
         let thread = std::thread::Builder::new()
             .name("kafka-producer".to_owned())
-            .spawn(move || run(receiver, sender))
+            .spawn(move || run(sender))
             .map_err(PublishError::Thread)?;
         Ok((
             Self {

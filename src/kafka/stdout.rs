@@ -24,6 +24,7 @@ pub(super) fn run(out: &mut impl Write, commands: &Receiver<Command>, reports: &
                 }
             }
             Command::Resume => halted = false,
+            Command::Topic(_) => {}
             Command::Close(_) => return,
         }
     }

@@ -11,7 +11,7 @@ use smallvec::smallvec;
 
 use super::*;
 use crate::ack::{Limits, Outcome, Window};
-use crate::kafka::{DeliveryReports, Publisher};
+use crate::kafka::{DeliveryReports, Publisher, TopicCreation};
 use crate::router::Header as RecordHeader;
 
 type Cluster = MockCluster<'static, rdkafka::producer::DefaultProducerContext>;
@@ -23,13 +23,17 @@ fn cluster(topic: &str, partitions: i32) -> Cluster {
 }
 
 fn start(cluster: &Cluster, properties: &[(&str, &str)]) -> (Publisher, DeliveryReports) {
+    Publisher::start(&options(cluster, properties)).unwrap()
+}
+
+fn options(cluster: &Cluster, properties: &[(&str, &str)]) -> Options {
     let properties = properties
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
         .collect();
     let mut options = Options::new(&cluster.bootstrap_servers(), properties, LIMITS).unwrap();
     options.topic_timeout = Duration::from_millis(1500);
-    Publisher::start(&options).unwrap()
+    options
 }
 
 fn record(topic: &str, key: Option<&str>, value: &str) -> Arc<Record> {
@@ -287,7 +291,7 @@ async fn a_refused_batch_is_sent_again_one_record_at_a_time_before_one_is_blamed
     let kinds: Vec<_> = errors.into_iter().map(|error| error.kind).collect();
     let expected = DeliveryErrorKind::RecordTooLarge {
         size_bytes: 3 + "id".len() * 2 + "x".len() + "e".len(),
-        limit_bytes: None,
+        limit: SizeLimit::Topic(None),
     };
     assert_eq!(kinds, [expected]);
     assert_eq!(window.len(), 3, "the first two are acknowledged");
@@ -340,6 +344,76 @@ async fn nothing_is_sent_between_a_failure_and_the_word_to_go_on() {
     publisher.send(issue(&mut window, [record("t", None, "z")]));
     settle(&mut window, &mut reports, Window::is_settled).await;
     assert_eq!(window.len(), 3, "none was delivered");
+}
+
+#[tokio::test]
+async fn a_topic_that_is_missing_or_not_ours_blocks_until_it_is_there_and_nothing_comes_twice() {
+    let cluster = cluster("other", 1);
+    let mut options = options(&cluster, &[]);
+    options.topic_timeout = Duration::from_millis(300);
+    options.topic_creation = TopicCreation::Nobody;
+    let (publisher, mut reports) = Publisher::start(&options).unwrap();
+    let mut window = window();
+    let values = ["1", "2", "3"];
+    publisher.send(issue(
+        &mut window,
+        values.map(|value| record("t", Some("k"), value)),
+    ));
+    let mut errors = settle(&mut window, &mut reports, Window::is_settled).await;
+    let forbidden = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    cluster.topic_error("t", forbidden).unwrap();
+    publisher.resume();
+    publisher.send(window.resend());
+    errors.extend(settle(&mut window, &mut reports, Window::is_settled).await);
+    let kinds: Vec<_> = errors.into_iter().map(|error| error.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            DeliveryErrorKind::TopicMissing,
+            DeliveryErrorKind::TopicAuthorization
+        ]
+    );
+
+    let fine = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR;
+    cluster.topic_error("t", fine).unwrap();
+    cluster.create_topic("t", 1, 1).unwrap_or_default();
+    publisher.resume();
+    publisher.send(window.resend());
+    let errors = settle(&mut window, &mut reports, Window::is_empty).await;
+    assert_eq!(errors, []);
+    assert_eq!(values_of(&cluster, "t"), values);
+}
+
+#[tokio::test]
+async fn a_name_beside_one_that_kafka_takes_for_the_same_is_told_with_that_one() {
+    let cluster = cluster("a.b", 1);
+    let mut options = options(&cluster, &[]);
+    options.topic_timeout = Duration::from_millis(100);
+    options.topic_creation = TopicCreation::Nobody;
+    let (publisher, mut reports) = Publisher::start(&options).unwrap();
+    let mut window = window();
+    publisher.send(issue(&mut window, [record("a_b", None, "x")]));
+    let errors = settle(&mut window, &mut reports, Window::is_settled).await;
+    assert_eq!(
+        errors[0].to_string(),
+        "topic \"a_b\" does not exist and cannot be created beside topic \"a.b\": Kafka takes '.' and '_' for the same there"
+    );
+}
+
+#[tokio::test]
+async fn a_stop_while_a_topic_is_missing_does_not_wait_for_it() {
+    let cluster = cluster("other", 1);
+    let mut options = options(&cluster, &[]);
+    options.topic_creation = TopicCreation::Nobody;
+    options.topic_timeout = Duration::from_secs(60);
+    let (publisher, mut reports) = Publisher::start(&options).unwrap();
+    let mut window = window();
+    publisher.send(issue(&mut window, [record("t", None, "x")]));
+    let started = Instant::now();
+    publisher.close(Duration::from_millis(50)).await;
+    assert!(started.elapsed() < Duration::from_secs(1));
+    settle(&mut window, &mut reports, Window::is_settled).await;
+    assert_eq!(window.len(), 1);
 }
 
 #[tokio::test]
