@@ -4,6 +4,7 @@ mod connectors;
 mod documents;
 mod own_file;
 mod refusals;
+mod topics;
 mod values;
 
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Read;
+use super::{Read, topics};
 use crate::config::{Fault, Sources, keys};
 use crate::kafka::{Options, OptionsError};
 use crate::relay;
@@ -26,6 +26,7 @@ pub(super) fn options(
         properties.insert("sasl.password".to_owned(), password);
     }
     let topic_timeout = read.duration("kafka.topic_timeout");
+    let topic_creation = topics::creation(read);
     let mut servers = read.text(SERVERS);
     if servers.is_empty() && !sources.needs_kafka {
         // Never connected to; the options ask for one.
@@ -38,6 +39,7 @@ pub(super) fn options(
         Ok(mut options) => {
             relay?;
             options.topic_timeout = topic_timeout?;
+            options.topic_creation = topic_creation?;
             Some(options)
         }
         Err(errors) => {

@@ -5,6 +5,7 @@ mod format;
 mod kafka;
 mod postgres;
 mod router;
+mod topics;
 
 use std::path::Path;
 use std::str::FromStr;

@@ -10,6 +10,7 @@ mod providers;
 mod row;
 mod server;
 mod table;
+mod topics;
 mod transforms;
 mod worker;
 
@@ -67,6 +68,7 @@ pub(super) fn read(
     converters::apply(&connector, &worker, &mut out);
     worker::apply(&worker, &mut out);
     producer::apply(&connector, &worker, &mut out);
+    topics::apply(&connector, &worker, &mut out);
     if let Some(router) = &router {
         transforms::apply_predicate(&connector, router, &mut out);
         placement::apply(&connector, &router.prefix, &mut out);

@@ -220,5 +220,5 @@ pub(in super::super) const CONNECTOR: &[Property] = &[
     honoured("producer.override.*", "the producer's properties, below"),
     ignored("consumer.override.*", "nothing is consumed"),
     ignored("admin.override.*", "producer.override.* is used for everything"),
-    ignored("topic.creation.*", "topics are made by the broker or beforehand"),
+    honoured("topic.creation.*", "`topics.create = \"missing\"`, and the keys under `topics.`: the default group, and groups with `include` and `exclude`"),
 ];

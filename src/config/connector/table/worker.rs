@@ -20,7 +20,7 @@ pub(in super::super) const WORKER: &[Property] = &[
     honoured("header.converter*", "used where the connector has none of its own"),
     honoured("config.providers*", "names of the providers for placeholders"),
     ignored("connector.client.config.override.policy", "producer.override.* is always taken"),
-    ignored("topic.creation.enable", "topics are made by the broker or beforehand"),
+    honoured("topic.creation.enable", "`false`: topic.creation.* of the connector has no effect"),
     ignored("group.*", CLUSTER),
     ignored("rest.*", CLUSTER),
     ignored("listeners*", CLUSTER),
