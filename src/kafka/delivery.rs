@@ -1,6 +1,6 @@
-//! From librdkafka's callbacks to a batch of reports.
+//! From librdkafka's callbacks to reports.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, mpsc as commands};
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -11,6 +11,8 @@ use tokio::sync::mpsc;
 
 use super::error::{DeliveryError, DeliveryErrorKind, SizeLimit};
 use super::health::Health;
+use super::producer::Traffic;
+use super::publisher::{Command, Reports};
 use crate::ack::Ticket;
 
 /// What became of one attempt.
@@ -35,36 +37,62 @@ pub enum Fate {
 
 /// The receiving end; at most as many reports wait here as records are outstanding.
 #[derive(Debug)]
-pub struct DeliveryReports(pub(super) mpsc::UnboundedReceiver<Vec<DeliveryReport>>);
+pub struct DeliveryReports(pub(super) mpsc::UnboundedReceiver<DeliveryReport>);
+
+/// Taken at once at most, so that a flood of them does not keep the stream waiting.
+const REPORTS_AT_ONCE: usize = 10_000;
 
 impl DeliveryReports {
-    /// The next batch; `None` when the producer's thread has ended. Cancel-safe.
+    /// What has come; `None` when the producer's threads have ended. Cancel-safe.
     pub async fn recv(&mut self) -> Option<Vec<DeliveryReport>> {
-        self.0.recv().await
+        let mut reports = Vec::new();
+        let count = self.0.recv_many(&mut reports, REPORTS_AT_ONCE).await;
+        (count > 0).then_some(reports)
     }
 }
 
-/// librdkafka's callbacks. Deliveries run inside `poll`, on the producer's thread; the others run
-/// on threads of librdkafka's.
+/// librdkafka's callbacks. Deliveries run inside `poll`, on the thread of the reports; the others
+/// run on threads of librdkafka's.
 pub(super) struct Context {
-    settled: Mutex<Vec<DeliveryReport>>,
     health: Arc<Health>,
+    traffic: Arc<Traffic>,
+    commands: commands::Sender<Command>,
+    reports: Reports,
 }
 
 impl Context {
-    pub(super) fn new(health: Arc<Health>) -> Self {
+    pub(super) fn new(
+        health: Arc<Health>,
+        traffic: Arc<Traffic>,
+        commands: commands::Sender<Command>,
+        reports: Reports,
+    ) -> Self {
         Self {
-            settled: Mutex::default(),
             health,
+            traffic,
+            commands,
+            reports,
         }
-    }
-
-    pub(super) fn take(&self) -> Vec<DeliveryReport> {
-        std::mem::take(&mut self.settled.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn health(&self) -> &Health {
         &self.health
+    }
+
+    /// A failure stops the sending at once and goes to the sending thread, which knows what the
+    /// producer and the topic say of it. The count goes down last: who sees none outstanding finds
+    /// every report on its way.
+    fn settle(&self, report: DeliveryReport) {
+        // A receiver that is gone has no use for it.
+        if matches!(report.fate, Fate::Failed { .. }) {
+            self.traffic.halt();
+            drop(self.commands.send(Command::Refused(report)));
+        } else {
+            drop(self.reports.send(report));
+        }
+        if self.traffic.settle() {
+            drop(self.commands.send(Command::AllSettled));
+        }
     }
 }
 
@@ -122,10 +150,7 @@ impl ProducerContext for Context {
             ticket: Ticket(ticket as u64),
             fate,
         };
-        self.settled
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(report);
+        self.settle(report);
     }
 }
 

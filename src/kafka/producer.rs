@@ -1,8 +1,10 @@
-//! The thread that owns the producer: take commands, send in order, poll, report.
+//! The two threads of a producer: one takes commands and sends in order, one polls for reports.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -20,49 +22,87 @@ use super::topic::{Readiness, Topics};
 use crate::ack::Ticket;
 use crate::router::Record;
 
-/// While deliveries are awaited. A shorter wait costs processor time, a longer one delays the
-/// confirmation, never the record.
-const IN_FLIGHT_WAIT: Duration = Duration::from_millis(1);
-/// Nothing is awaited but a command, which ends the wait at once.
-const IDLE_WAIT: Duration = Duration::from_millis(500);
-/// While records are in flight, new ones gather this long or until there are so many, and then leave
-/// together: a broker's work is per request, and a walsender's rows come one by one. With nothing in
-/// flight the first one leaves at once.
-const GATHER: Duration = Duration::from_millis(2);
-const GATHER_RECORDS: usize = 1000;
-/// Sends between two polls, so that reports flow while a long batch is handed over.
-const SENDS_PER_POLL: usize = 1000;
+/// An idempotent producer of librdkafka's puts no request on the wire for a partition with five
+/// records under way, and with `linger.ms=0` its broker thread spins until it may (librdkafka
+/// 2.12.1: half of all processor time in a drain). So it gets records only when it can send them:
+/// at once while this few are under way, else when all are settled.
+const SENT_AT_ONCE: usize = 4;
+/// At most one request for one partition: `batch.num.messages` and `batch.size` as we set it.
+const HANDOVER_RECORDS: usize = 10_000;
+const HANDOVER_BYTES: usize = 1_000_000;
+/// A partition that does not answer holds the others back no longer than this.
+const GATHER_LIMIT: Duration = Duration::from_millis(20);
+/// librdkafka's queue is full, or a record has to go alone.
+const HELD_WAIT: Duration = Duration::from_millis(5);
+/// How long the end of the polling thread may take; reports end its wait at once.
+const POLL_WAIT: Duration = Duration::from_millis(50);
+/// What is given up at the end is reported by then.
+const PURGE_WAIT: Duration = Duration::from_secs(1);
 
-enum Next {
-    Nothing,
-    Command(Command),
+/// What both threads and librdkafka's callbacks know.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    /// Handed to librdkafka and without a report.
+    outstanding: AtomicUsize,
+    /// A record failed; nothing is sent until the caller says so.
+    halted: AtomicBool,
+    /// The polling thread is to end.
+    ended: AtomicBool,
+}
+
+impl Traffic {
+    pub(super) fn halt(&self) {
+        self.halted.store(true, Ordering::Release);
+    }
+
+    /// True when none is left.
+    pub(super) fn settle(&self) -> bool {
+        self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    fn is_halted(&self) -> bool {
+        self.halted.load(Ordering::Acquire)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.outstanding.load(Ordering::Acquire)
+    }
 }
 
 pub(super) struct Worker {
     producer: Arc<BaseProducer<Context>>,
+    traffic: Arc<Traffic>,
+    reports: Reports,
     message_max_bytes: usize,
     batches: BatchLimit,
     topics: Topics,
     /// Not yet handed to librdkafka.
     queue: VecDeque<(Ticket, Arc<Record>)>,
-    /// Handed over and without a report.
-    outstanding: usize,
     /// More than one record was handed over since there was none outstanding: a refusal can mean
     /// any of them.
     several: bool,
     /// Were in a batch that the broker refused: sent alone, to find the one that it means.
     suspects: HashSet<Ticket>,
-    /// A record failed; nothing is sent until the caller says so.
-    halted: bool,
-    settled: Vec<DeliveryReport>,
-    /// Since when the front of the queue has waited for company.
+    /// The record under way is a suspect.
+    alone: bool,
+    /// Why the front of the queue cannot be sent yet.
+    held: Option<Held>,
+    /// Since when the front of the queue has waited for what is under way.
     gathering_since: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    /// Until the brokers have said what they know of its topic, which comes as a command.
+    ForTopic,
+    /// Until something settles.
+    ForRoom,
 }
 
 enum Sent {
     Yes,
     /// Try the same record again later.
-    NotYet,
+    NotYet(Held),
     Failed(DeliveryErrorKind),
 }
 
@@ -71,118 +111,155 @@ impl Worker {
         options: &Options,
         health: Arc<Health>,
         commands: Sender<Command>,
+        reports: Reports,
     ) -> Result<Self, PublishError> {
+        let traffic = Arc::new(Traffic::default());
+        let context = Context::new(
+            health,
+            Arc::clone(&traffic),
+            commands.clone(),
+            reports.clone(),
+        );
         let producer: BaseProducer<Context> = options
             .client_config()
-            .create_with_context(Context::new(health))
+            .create_with_context(context)
             .map_err(PublishError::Client)?;
         let producer = Arc::new(producer);
         let topics = Topics::start(Asker::new(&producer, options, commands))?;
         Ok(Self {
             producer,
+            traffic,
+            reports,
             message_max_bytes: options.message_max_bytes(),
             batches: BatchLimit::new(options.batch_size()),
             topics,
             queue: VecDeque::new(),
-            outstanding: 0,
             several: false,
             suspects: HashSet::new(),
-            halted: false,
-            settled: Vec::new(),
+            alone: false,
+            held: None,
             gathering_since: None,
         })
     }
 
-    pub(super) fn run(mut self, commands: &Receiver<Command>, reports: &Reports) {
+    /// Starts the thread whose polls run the callbacks.
+    pub(super) fn start_polling(&self) -> Result<JoinHandle<()>, PublishError> {
+        let (producer, traffic) = (Arc::clone(&self.producer), Arc::clone(&self.traffic));
+        std::thread::Builder::new()
+            .name("kafka-reports".to_owned())
+            .spawn(move || {
+                while !traffic.ended.load(Ordering::Acquire) {
+                    producer.poll(POLL_WAIT);
+                }
+            })
+            .map_err(PublishError::Thread)
+    }
+
+    /// Until the command to close.
+    pub(super) fn run(mut self, commands: &Receiver<Command>, poller: JoinHandle<()>) {
+        self.serve(commands);
+        self.traffic.ended.store(true, Ordering::Release);
+        if poller.join().is_err() {
+            tracing::error!("the thread of Kafka's reports panicked");
+        }
+    }
+
+    fn serve(&mut self, commands: &Receiver<Command>) {
         loop {
-            match self.next_command(commands) {
-                Next::Nothing => {}
-                Next::Command(Command::Send(batch)) => self.queue.extend(batch),
-                Next::Command(Command::Resume) => {
-                    self.halted = false;
-                    self.topics.forget_failure();
+            let mut next = self.next_command(commands);
+            while let Some(command) = next {
+                if let Command::Close(deadline) = command {
+                    return self.close(deadline, commands);
                 }
-                Next::Command(Command::Topic(answer)) => self.topics.answer(answer),
-                Next::Command(Command::Close(deadline)) => {
-                    self.close(deadline, commands, reports);
-                    return;
-                }
+                self.take(command);
+                next = commands.try_recv().ok();
             }
             self.turn();
-            if !self.report(reports) {
-                return;
+        }
+    }
+
+    fn next_command(&self, commands: &Receiver<Command>) -> Option<Command> {
+        // The handle is gone without a Close: the same, without patience.
+        let gone = || Command::Close(Instant::now());
+        match self.wait() {
+            None => Some(commands.recv().unwrap_or_else(|_| gone())),
+            Some(wait) => match commands.recv_timeout(wait) {
+                Ok(command) => Some(command),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(gone()),
+            },
+        }
+    }
+
+    /// How long nothing can be done without a command.
+    fn wait(&self) -> Option<Duration> {
+        if let Some(since) = self.gathering_since {
+            return Some(GATHER_LIMIT.saturating_sub(since.elapsed()));
+        }
+        match self.held {
+            Some(Held::ForTopic) => return None,
+            Some(Held::ForRoom) => return Some(HELD_WAIT),
+            None => {}
+        }
+        (!self.queue.is_empty()).then_some(Duration::ZERO)
+    }
+
+    fn take(&mut self, command: Command) {
+        match command {
+            Command::Send(batch) => self.queue.extend(batch),
+            Command::Resume => {
+                self.traffic.halted.store(false, Ordering::Release);
+                self.topics.forget_failure();
             }
+            Command::Topic(answer) => self.topics.answer(answer),
+            Command::Refused(report) => self.take_refused(report),
+            // That it came ends the wait; a close is taken elsewhere.
+            Command::AllSettled | Command::Close(_) => {}
         }
     }
 
-    fn next_command(&self, commands: &Receiver<Command>) -> Next {
-        let wait = if let Some(since) = self.gathering_since {
-            GATHER.saturating_sub(since.elapsed()).min(IN_FLIGHT_WAIT)
-        } else if self.outstanding > 0 {
-            IN_FLIGHT_WAIT
-        } else {
-            IDLE_WAIT
-        };
-        match commands.recv_timeout(wait) {
-            Ok(command) => Next::Command(command),
-            Err(RecvTimeoutError::Timeout) => Next::Nothing,
-            // The handle is gone without a Close: the same, without patience.
-            Err(RecvTimeoutError::Disconnected) => Next::Command(Command::Close(Instant::now())),
-        }
-    }
-
-    /// Sends what can be sent and collects what has settled.
+    /// Hands over what librdkafka can send now.
     fn turn(&mut self) {
+        self.held = None;
         if self.should_gather() {
-            self.poll();
             return;
         }
-        loop {
-            let mut sends = 0;
-            let mut held = false;
-            while !self.halted && sends < SENDS_PER_POLL {
-                let Some((ticket, record)) = self.queue.pop_front() else {
-                    break;
-                };
-                match self.send(ticket, &record) {
-                    Sent::Yes => {
-                        self.several = self.outstanding > 0;
-                        self.outstanding += 1;
-                        sends += 1;
-                    }
-                    Sent::NotYet => {
-                        self.queue.push_front((ticket, record));
-                        held = true;
-                        break;
-                    }
-                    Sent::Failed(kind) => {
-                        self.fail(ticket, Arc::clone(&record.topic), kind);
-                    }
-                }
-            }
-            self.poll();
-            if held || self.halted || self.queue.is_empty() {
+        let (mut records, mut bytes) = (0, 0);
+        while !self.traffic.is_halted() && records < HANDOVER_RECORDS && bytes < HANDOVER_BYTES {
+            let Some((ticket, record)) = self.queue.pop_front() else {
                 break;
+            };
+            match self.send(ticket, &record) {
+                Sent::Yes => {
+                    records += 1;
+                    bytes += record.size_bytes();
+                }
+                Sent::NotYet(held) => {
+                    self.queue.push_front((ticket, record));
+                    self.held = Some(held);
+                    break;
+                }
+                Sent::Failed(kind) => self.fail(ticket, Arc::clone(&record.topic), kind),
             }
         }
-        if self.halted {
-            let unsent = self.queue.drain(..);
-            self.settled
-                .extend(unsent.map(|(ticket, _)| DeliveryReport {
-                    ticket,
-                    fate: Fate::NotSent,
-                }));
+        if self.traffic.is_halted() {
+            self.held = None;
+            for (ticket, _) in std::mem::take(&mut self.queue) {
+                let fate = Fate::NotSent;
+                self.report(DeliveryReport { ticket, fate });
+            }
         }
     }
 
     fn should_gather(&mut self) -> bool {
-        let wants_company = self.outstanding > 0
-            && !self.halted
-            && self.suspects.is_empty()
-            && (1..GATHER_RECORDS).contains(&self.queue.len());
-        if wants_company {
+        let outstanding = self.traffic.outstanding();
+        let must_wait = outstanding > 0
+            && !self.traffic.is_halted()
+            && !self.queue.is_empty()
+            && outstanding + self.queue.len() > SENT_AT_ONCE;
+        if must_wait {
             let since = *self.gathering_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < GATHER {
+            if since.elapsed() < GATHER_LIMIT {
                 return true;
             }
         }
@@ -192,7 +269,7 @@ impl Worker {
 
     fn send(&mut self, ticket: Ticket, record: &Record) -> Sent {
         let facts = match self.topics.readiness(&record.topic) {
-            Readiness::Wait => return Sent::NotYet,
+            Readiness::Wait => return Sent::NotYet(Held::ForTopic),
             Readiness::Failed(kind) => return Sent::Failed(kind),
             Readiness::Ready(facts) => facts,
         };
@@ -208,25 +285,34 @@ impl Worker {
             let timestamp_ms = record.timestamp_ms;
             return Sent::Failed(DeliveryErrorKind::InvalidTimestamp { timestamp_ms });
         }
-        if self.outstanding > 0 && !self.suspects.is_empty() {
-            return Sent::NotYet;
+        let outstanding = self.traffic.outstanding();
+        if outstanding > 0 && (self.alone || !self.suspects.is_empty()) {
+            return Sent::NotYet(Held::ForRoom);
         }
         let limit = facts.max_message_bytes;
-        if !self.batches.admit(record, limit, self.outstanding) {
-            return Sent::NotYet;
+        if !self.batches.admit(record, limit, outstanding) {
+            return Sent::NotYet(Held::ForRoom);
         }
-        match self.producer.send(base_record(ticket, record)) {
-            Ok(()) => Sent::Yes,
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _))
-                if self.outstanding > 0 =>
+        // Counted first: its report may come before `send` returns.
+        let others = self.traffic.outstanding.fetch_add(1, Ordering::AcqRel);
+        let Err((error, _)) = self.producer.send(base_record(ticket, record)) else {
+            self.several = others > 0;
+            self.alone = !self.suspects.is_empty() && self.suspects.remove(&ticket);
+            return Sent::Yes;
+        };
+        self.traffic.outstanding.fetch_sub(1, Ordering::AcqRel);
+        match error {
+            // Records count there until the last report of their batch has been handed out.
+            KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull)
+                if self.producer.in_flight_count() > 0 =>
             {
-                Sent::NotYet
+                Sent::NotYet(Held::ForRoom)
             }
             // Full with nothing in it: larger than all of the queue.
-            Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {
+            KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => {
                 Sent::Failed(self.too_large(record))
             }
-            Err((error, _)) => Sent::Failed(self.refusal(&error, record)),
+            error => Sent::Failed(self.refusal(&error, record)),
         }
     }
 
@@ -249,92 +335,76 @@ impl Worker {
     }
 
     fn fail(&mut self, ticket: Ticket, topic: Arc<str>, kind: DeliveryErrorKind) {
-        self.halted = true;
+        self.traffic.halt();
         self.topics.forget(&topic);
         let error = DeliveryError { topic, kind };
         let fate = Fate::Failed {
             partition: None,
             error,
         };
-        self.settled.push(DeliveryReport { ticket, fate });
+        self.report(DeliveryReport { ticket, fate });
     }
 
-    /// One call of librdkafka's serves one event, which may be a batch of one: it goes on until
-    /// nothing settles any more.
-    fn poll(&mut self) {
-        loop {
-            self.producer.poll(Duration::ZERO);
-            let settled = self.producer.context().take();
-            if settled.is_empty() {
-                return;
+    /// What librdkafka reported, with what the producer and the topic say of it.
+    fn take_refused(&mut self, mut report: DeliveryReport) {
+        if let Fate::Failed { error, .. } = &mut report.fate {
+            if let DeliveryErrorKind::RecordTooLarge {
+                limit: SizeLimit::Topic(limit),
+                ..
+            } = &mut error.kind
+            {
+                *limit = self.topics.max_message_bytes(&error.topic);
             }
-            self.outstanding = self.outstanding.saturating_sub(settled.len());
-            self.take_settled(settled);
-        }
-    }
-
-    fn take_settled(&mut self, mut settled: Vec<DeliveryReport>) {
-        for report in &mut settled {
-            match &mut report.fate {
-                Fate::Failed { error, .. } => {
-                    self.halted = true;
-                    if let DeliveryErrorKind::RecordTooLarge {
-                        limit: SizeLimit::Topic(limit),
-                        ..
-                    } = &mut error.kind
-                    {
-                        *limit = self.topics.max_message_bytes(&error.topic);
-                    }
-                    self.topics.forget(&error.topic);
-                    let fatal = self.producer.client().fatal_error();
-                    if let Some(fatal) = DeliveryErrorKind::from_fatal(fatal) {
-                        error.kind = fatal;
-                    } else if error.kind.concerns_a_batch() {
-                        if self.several {
-                            error.kind = error.kind.of_a_batch();
-                        }
-                        self.suspects.insert(report.ticket);
-                    }
+            self.topics.forget(&error.topic);
+            let fatal = self.producer.client().fatal_error();
+            if let Some(fatal) = DeliveryErrorKind::from_fatal(fatal) {
+                error.kind = fatal;
+            } else if error.kind.concerns_a_batch() {
+                if self.several {
+                    error.kind = error.kind.of_a_batch();
                 }
-                Fate::Acknowledged { .. } | Fate::NotSent => {
-                    if !self.suspects.is_empty() {
-                        self.suspects.remove(&report.ticket);
-                    }
-                }
+                self.suspects.insert(report.ticket);
             }
         }
-        self.settled.append(&mut settled);
+        self.report(report);
     }
 
-    /// False when nobody listens any more.
-    fn report(&mut self, reports: &Reports) -> bool {
-        self.settled.is_empty() || reports.send(std::mem::take(&mut self.settled)).is_ok()
+    fn report(&self, report: DeliveryReport) {
+        // Where nobody listens any more the relay is on its way out.
+        drop(self.reports.send(report));
     }
 
-    fn close(mut self, deadline: Instant, commands: &Receiver<Command>, reports: &Reports) {
-        while (self.outstanding > 0 || !self.queue.is_empty()) && Instant::now() < deadline {
-            self.turn();
-            if !self.report(reports) {
-                break;
-            }
-            if self.halted && self.outstanding == 0 {
-                break;
-            }
-            if let Ok(Command::Topic(answer)) = commands.recv_timeout(IN_FLIGHT_WAIT) {
-                self.topics.answer(answer);
-            }
-        }
-        self.halted = true;
+    fn close(&mut self, deadline: Instant, commands: &Receiver<Command>) {
+        self.drain(deadline, commands);
+        self.traffic.halt();
         self.turn();
-        if self.outstanding > 0 {
+        if self.traffic.outstanding() > 0 {
             self.producer
                 .purge(PurgeConfig::default().queue().inflight());
-            let given_up = Instant::now() + Duration::from_secs(1);
-            while self.outstanding > 0 && Instant::now() < given_up {
-                self.poll();
+            self.drain(Instant::now() + PURGE_WAIT, commands);
+        }
+        while let Ok(command) = commands.try_recv() {
+            self.take(command);
+        }
+        self.turn();
+    }
+
+    /// Until nothing is outstanding and nothing can be sent, or until the deadline.
+    fn drain(&mut self, deadline: Instant, commands: &Receiver<Command>) {
+        loop {
+            self.turn();
+            if self.traffic.outstanding() == 0 && self.queue.is_empty() {
+                return;
+            }
+            let patience = deadline.saturating_duration_since(Instant::now());
+            if patience.is_zero() {
+                return;
+            }
+            let wait = self.wait().unwrap_or(patience).min(patience);
+            if let Ok(command) = commands.recv_timeout(wait) {
+                self.take(command);
             }
         }
-        self.report(reports);
     }
 }
 

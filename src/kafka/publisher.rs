@@ -10,8 +10,9 @@ use super::delivery::{DeliveryReport, DeliveryReports};
 use super::error::PublishError;
 use super::health::Health;
 use super::options::Options;
+use super::producer::Worker;
+use super::stdout;
 use super::topic::Answer;
-use super::{producer, stdout};
 use crate::ack::Resend;
 
 pub(super) enum Command {
@@ -20,11 +21,15 @@ pub(super) enum Command {
     Resume,
     /// What the brokers say of a topic that was asked for.
     Topic(Answer),
+    /// librdkafka's report of a failure.
+    Refused(DeliveryReport),
+    /// Nothing is under way any more.
+    AllSettled,
     /// Finish what is outstanding until the deadline, give the rest up, end.
     Close(Instant),
 }
 
-pub(super) type Reports = channel::UnboundedSender<Vec<DeliveryReport>>;
+pub(super) type Reports = channel::UnboundedSender<DeliveryReport>;
 
 /// One producer on a thread of its own. Dropping it closes without waiting for Kafka.
 #[derive(Debug)]
@@ -37,44 +42,43 @@ pub struct Publisher {
 impl Publisher {
     /// Makes a producer; it connects by itself and keeps trying.
     pub fn start(options: &Options) -> Result<(Self, DeliveryReports), PublishError> {
-        let health = Arc::new(Health::default());
+        // Neither channel has a limit of its own: what is in them is outstanding, and the caller's
+        // window limits that.
         let (commands, receiver) = mpsc::channel();
-        let worker = producer::Worker::new(options, Arc::clone(&health), commands.clone())?;
-        Self::spawn(health, commands, move |reports| {
-            worker.run(&receiver, &reports);
-        })
+        let (reports, delivered) = channel::unbounded_channel();
+        let health = Arc::new(Health::default());
+        let worker = Worker::new(options, Arc::clone(&health), commands.clone(), reports)?;
+        let poller = worker.start_polling()?;
+        let this = Self::spawn(health, commands, move || worker.run(&receiver, poller))?;
+        Ok((this, DeliveryReports(delivered)))
     }
 
     /// The same for `--sink stdout`: a record is acknowledged when its line is written.
     pub fn start_stdout() -> Result<(Self, DeliveryReports), PublishError> {
+        let (commands, receiver) = mpsc::channel();
+        let (reports, delivered) = channel::unbounded_channel();
         let health = Arc::new(Health::default());
         health.answered();
-        let (commands, receiver) = mpsc::channel();
-        Self::spawn(health, commands, move |reports| {
+        let this = Self::spawn(health, commands, move || {
             stdout::run(&mut std::io::stdout().lock(), &receiver, &reports);
-        })
+        })?;
+        Ok((this, DeliveryReports(delivered)))
     }
 
     fn spawn(
         health: Arc<Health>,
         commands: mpsc::Sender<Command>,
-        run: impl FnOnce(Reports) + Send + 'static,
-    ) -> Result<(Self, DeliveryReports), PublishError> {
-        // Neither channel has a limit of its own: what is in them is outstanding, and the caller's
-        // window limits that.
-        let (sender, reports) = channel::unbounded_channel();
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, PublishError> {
         let thread = std::thread::Builder::new()
             .name("kafka-producer".to_owned())
-            .spawn(move || run(sender))
+            .spawn(run)
             .map_err(PublishError::Thread)?;
-        Ok((
-            Self {
-                commands,
-                thread: Some(thread),
-                health,
-            },
-            DeliveryReports(reports),
-        ))
+        Ok(Self {
+            commands,
+            thread: Some(thread),
+            health,
+        })
     }
 
     /// Hands over records in the order in which Kafka has to get them. Never blocks. Every record

@@ -18,13 +18,14 @@ pub(super) fn run(out: &mut impl Write, commands: &Receiver<Command>, reports: &
     while let Ok(command) = commands.recv() {
         match command {
             Command::Send(batch) => {
-                let settled = write(out, batch, &mut halted);
-                if reports.send(settled).is_err() {
-                    return;
+                for report in write(out, batch, &mut halted) {
+                    if reports.send(report).is_err() {
+                        return;
+                    }
                 }
             }
             Command::Resume => halted = false,
-            Command::Topic(_) => {}
+            Command::Topic(_) | Command::Refused(_) | Command::AllSettled => {}
             Command::Close(_) => return,
         }
     }
