@@ -1,6 +1,7 @@
 //! The only room that sees both sides: open the source, stream, publish, confirm, and begin again
 //! when something breaks.
 
+mod appetite;
 mod backoff;
 mod disposition;
 mod error;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use super::appetite::Appetite;
 use super::outbound::until;
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
 use crate::lsn::Lsn;
@@ -36,52 +37,6 @@ struct Loop {
 }
 
 type Describing = Pin<Box<dyn Future<Output = Result<TypeCatalog, PostgresError>> + Send>>;
-
-/// Holding back on purpose while there is a backlog.
-///
-/// A walsender sends each row by itself while the socket takes it, and a reader that is always ready
-/// costs both sides a packet and a wake-up a row. One that lets the socket fill halves the server's
-/// work and reads many rows at once. While rows come one by one with time in between it never rests.
-#[derive(Default)]
-struct Appetite {
-    small_reads_in_a_row: u32,
-    last_read_at: Option<Instant>,
-    rest_until: Option<Instant>,
-}
-
-impl Appetite {
-    const BACKLOG_READS: u32 = 16;
-    const BACKLOG_GAP: Duration = Duration::from_micros(300);
-    const SMALL_READ_BYTES: usize = 64 * 1024;
-    const REST: Duration = Duration::from_millis(1);
-
-    fn note_read(&mut self, bytes: usize, now: Instant) {
-        let busy = self
-            .last_read_at
-            .is_some_and(|last| now - last < Self::BACKLOG_GAP);
-        let after_rest = self.rest_until.take().is_some();
-        self.last_read_at = Some(now);
-        if bytes >= Self::SMALL_READ_BYTES {
-            return;
-        }
-        self.small_reads_in_a_row = if busy || after_rest {
-            self.small_reads_in_a_row + 1
-        } else {
-            0
-        };
-        // A rest that brought next to nothing was one too many: the backlog is gone.
-        if after_rest && bytes < 2048 {
-            self.small_reads_in_a_row = 0;
-        }
-        if self.small_reads_in_a_row >= Self::BACKLOG_READS {
-            self.rest_until = Some(now + Self::REST);
-        }
-    }
-
-    fn is_resting(&self, now: Instant) -> bool {
-        self.rest_until.is_some_and(|until| now < until)
-    }
-}
 
 /// When the next status update is due.
 struct Pace {
@@ -182,8 +137,6 @@ impl Relay {
             }
             let reading = self.may_read(&state);
             self.note_pause(&mut state, reading);
-            let rested_at = state.appetite.rest_until.filter(|_| reading);
-            let resting = reading && state.appetite.is_resting(Instant::now());
             let due_at = state.pace.due_at(self.outbound.pipeline.confirmed());
             tokio::select! {
                 biased;
@@ -199,11 +152,14 @@ impl Relay {
                 () = until(state.give_up_at) => return Ok(Ended::Undrained),
                 turn = self.outbound.turn() => turn?,
                 _ = tick.tick() => self.on_tick(&state, reading)?,
-                () = until(rested_at), if resting => {}
-                moved = state.stream.progress(reading && !resting) => {
+                moved = state.stream.progress(reading) => {
                     let bytes = moved.map_err(RelayError::from)?;
-                    if bytes > 0 {
-                        state.appetite.note_read(bytes, Instant::now());
+                    self.take_buffered(&mut state)?;
+                    self.outbound.send();
+                    if let Some(rest) = state.appetite.rest_after(bytes, Instant::now()) {
+                        // The runtime's timers count in milliseconds, and a wait of the runtime
+                        // would wake for every packet.
+                        std::thread::sleep(rest);
                     }
                 }
             }
