@@ -147,8 +147,7 @@ fn print_problem(problem: &Problem) {
 }
 
 fn on_runtime(work: impl Future<Output = u8>) -> u8 {
-    match tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
     {
