@@ -165,7 +165,9 @@ impl Options {
             set("allow.auto.create.topics", "false");
         }
         for guarded in GUARDED {
-            set(guarded.name, guarded.value());
+            if let Some(value) = guarded.value() {
+                set(guarded.name, value);
+            }
         }
         // What is guarded was let in with a value that keeps the guarantee.
         for (name, value) in &self.properties {
@@ -286,6 +288,7 @@ mod tests {
             ("message.timeout.ms", Some("0")),
             ("message.send.max.retries", Some("2147483647")),
             ("allow.auto.create.topics", None),
+            ("enable.gapless.guarantee", None),
         ] {
             assert_eq!(kept.get(property), value, "{property}");
         }

@@ -13,6 +13,9 @@ pub(super) struct Guarded {
     /// The values that keep it; the first is what we set.
     allowed: &'static [&'static str],
     reason: &'static str,
+    /// librdkafka's own default keeps it, and is left alone: setting what it calls experimental, even
+    /// to its default, makes it warn.
+    by_default: bool,
 }
 
 impl Guarded {
@@ -25,11 +28,24 @@ impl Guarded {
             name,
             allowed,
             reason,
+            by_default: false,
         }
     }
 
-    pub(super) fn value(&self) -> &'static str {
-        self.allowed.first().copied().unwrap_or_default()
+    const fn by_default(
+        name: &'static str,
+        allowed: &'static [&'static str],
+        reason: &'static str,
+    ) -> Self {
+        Self {
+            by_default: true,
+            ..Self::new(name, allowed, reason)
+        }
+    }
+
+    /// What has to be set.
+    pub(super) fn value(&self) -> Option<&'static str> {
+        self.allowed.first().copied().filter(|_| !self.by_default)
     }
 }
 
@@ -64,17 +80,17 @@ pub(super) const GUARDED: &[Guarded] = &[
         &["2147483647"],
         "an outage must become lag, not a gap",
     ),
-    Guarded::new(
+    Guarded::by_default(
         "queuing.strategy",
         &["fifo"],
         "another order than that of the commits is a reordering",
     ),
-    Guarded::new(
+    Guarded::by_default(
         "delivery.report.only.error",
         &["false"],
         "a position is confirmed because of the reports of success",
     ),
-    Guarded::new(
+    Guarded::by_default(
         "enable.gapless.guarantee",
         &["false"],
         "it ends the producer where the relay restores the order itself",
@@ -158,7 +174,7 @@ fn check(property: &str, value: &str) -> Result<(), OptionsError> {
         } else {
             Err(OptionsError::Refused {
                 property: property.to_owned(),
-                allowed: guarded.value(),
+                allowed: guarded.allowed.first().copied().unwrap_or_default(),
                 reason: guarded.reason,
             })
         };

@@ -290,31 +290,3 @@ async fn a_row_without_a_topic_blocks_and_nothing_behind_it_is_confirmed() {
     assert_eq!(status.code(), Some(1), "{log:#?}");
     assert!(pid > 0);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_too_large_for_its_topic_blocks_until_the_topic_takes_it() {
-    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
-    kafka
-        .create_topic(TOPIC, 1, &[("max.message.bytes", "2000")])
-        .await;
-    let client = postgres.client().await;
-    Shop::create_tables(&client).await;
-    let relay = Relay::start(&postgres, &kafka, &[]);
-    relay.wait_for_state("streaming").await;
-    for (seq, length) in [(1, 10), (2, 5000), (3, 10), (4, 10)] {
-        let insert = format!(
-            "INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', {seq}, 'T', jsonb_build_object('x', repeat('y', {length})))"
-        );
-        client.batch_execute(&insert).await.unwrap();
-    }
-    relay.wait_for_state("blocked").await;
-    kafka
-        .set_topic_config(TOPIC, "max.message.bytes", "1000000")
-        .await;
-    relay.wait_for_state("streaming").await;
-    let (consumer, mut tally) = (Consumer::new(&kafka, TOPIC), Tally::default());
-    consumer.read_until(&mut tally, 4, Duration::from_secs(60));
-    assert!(relay.stop().success());
-    consumer.read_rest(&mut tally, QUIET);
-    tally.assert_complete_and_ordered(&std::iter::once(("k".to_owned(), 4)).collect());
-}

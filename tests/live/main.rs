@@ -7,6 +7,7 @@
 mod support;
 
 mod article;
+mod blocked;
 mod delivery;
 mod faults;
 mod snapshot;

@@ -34,6 +34,7 @@ impl Event {
 /// Reads one topic from its beginning, all partitions.
 pub struct Consumer {
     consumer: BaseConsumer,
+    partitions: usize,
 }
 
 impl Consumer {
@@ -66,7 +67,14 @@ impl Consumer {
                 .unwrap();
         }
         consumer.assign(&assignment).unwrap();
-        Self { consumer }
+        Self {
+            consumer,
+            partitions,
+        }
+    }
+
+    pub fn partitions(&self) -> usize {
+        self.partitions
     }
 
     /// The next record, or none within `patience`.

@@ -10,35 +10,66 @@ use rdkafka::admin::{
 use rdkafka::client::DefaultClientContext;
 use tempfile::TempDir;
 
+use super::acl::{self, Operation, Resource};
 use super::process::{end, free_port, signal, wait_for_port};
 
 /// Apache Kafka, one broker that is its own controller, in a temporary folder.
 pub struct Kafka {
     folder: TempDir,
     port: u16,
+    guarded_port: u16,
     child: Option<Child>,
 }
 
+/// The principal of a guarded broker's second listener, with PLAIN and SCRAM-SHA-256.
+pub const USER: &str = "relay";
+pub const PASSWORD: &str = "secret";
+
 impl Kafka {
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With the StandardAuthorizer: everything is allowed at [`Kafka::servers`], and at
+    /// [`Kafka::guarded_servers`] what [`Kafka::allow`] says. Makes no topic by itself.
+    pub fn start_guarded() -> Self {
+        let modules = "org.apache.kafka.common.security";
+        Self::start_with(&format!(
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
+             super.users=User:ANONYMOUS\n\
+             sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256\n\
+             listener.name.guarded.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";\n\
+             listener.name.guarded.scram-sha-256.sasl.jaas.config={modules}.scram.ScramLoginModule required;\n\
+             auto.create.topics.enable=false\n"
+        ))
+    }
+
+    fn start_with(more: &str) -> Self {
         let folder = TempDir::with_prefix("outboxd-kafka-").unwrap();
         let mut kafka = Self {
             folder,
             port: free_port(),
+            guarded_port: free_port(),
             child: None,
         };
         let controller = free_port();
         let configuration = format!(
             "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:{controller}\n\
              controller.listener.names=CONTROLLER\n\
-             listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
-             advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
-             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+             listeners=PLAINTEXT://127.0.0.1:{port},GUARDED://127.0.0.1:{guarded},CONTROLLER://127.0.0.1:{controller}\n\
+             advertised.listeners=PLAINTEXT://127.0.0.1:{port},GUARDED://127.0.0.1:{guarded}\n\
+             listener.security.protocol.map=PLAINTEXT:PLAINTEXT,GUARDED:{protocol},CONTROLLER:PLAINTEXT\n\
              log.dirs={data}\nnum.partitions=3\ndefault.replication.factor=1\n\
              offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n\
              transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n\
-             log.retention.ms=-1\nlog.message.timestamp.before.max.ms=9223372036854775807\n",
+             log.retention.ms=-1\nlog.message.timestamp.before.max.ms=9223372036854775807\n{more}",
             port = kafka.port,
+            guarded = kafka.guarded_port,
+            protocol = if more.is_empty() {
+                "PLAINTEXT"
+            } else {
+                "SASL_PLAINTEXT"
+            },
             data = kafka.folder.path().join("data").display(),
         );
         fs::write(kafka.configuration(), configuration).unwrap();
@@ -54,6 +85,8 @@ impl Kafka {
                 "-c",
             ])
             .arg(kafka.configuration())
+            .arg("--add-scram")
+            .arg(format!("SCRAM-SHA-256=[name={USER},password={PASSWORD}]"))
             .output()
             .unwrap();
         assert!(
@@ -128,13 +161,52 @@ impl Kafka {
         format!("127.0.0.1:{}", self.port)
     }
 
-    pub async fn set_topic_config(&self, topic: &str, key: &str, value: &str) {
-        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+    pub fn guarded_servers(&self) -> String {
+        format!("127.0.0.1:{}", self.guarded_port)
+    }
+
+    /// Grants the user of the guarded listener something.
+    pub fn allow(&self, operation: Operation, resource: Resource<'_>) {
+        acl::create(&self.servers(), USER, operation, resource);
+    }
+
+    /// Takes back everything that was granted for `resource`.
+    pub fn forbid(&self, resource: Resource<'_>) {
+        acl::delete(&self.servers(), USER, resource);
+    }
+
+    pub async fn delete_topic(&self, name: &str) {
+        let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(30)));
+        self.admin()
+            .delete_topics(&[name], &options)
+            .await
+            .unwrap()
+            .remove(0)
+            .unwrap();
+    }
+
+    pub async fn topic_config(&self, topic: &str, key: &str) -> Option<String> {
+        let resource = ResourceSpecifier::Topic(topic);
+        let described = self
+            .admin()
+            .describe_configs([&resource], &AdminOptions::new())
+            .await
+            .unwrap()
+            .remove(0)
+            .unwrap();
+        described.get(key)?.value.clone()
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        ClientConfig::new()
             .set("bootstrap.servers", self.servers())
             .create()
-            .unwrap();
+            .unwrap()
+    }
+
+    pub async fn set_topic_config(&self, topic: &str, key: &str, value: &str) {
         let config = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(key, value);
-        admin
+        self.admin()
             .alter_configs([&config], &AdminOptions::new())
             .await
             .unwrap()
@@ -143,16 +215,12 @@ impl Kafka {
     }
 
     pub async fn create_topic(&self, name: &str, partitions: i32, config: &[(&str, &str)]) {
-        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
-            .set("bootstrap.servers", self.servers())
-            .create()
-            .unwrap();
         let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
         for (key, value) in config {
             topic = topic.set(key, value);
         }
         let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(30)));
-        admin
+        self.admin()
             .create_topics([&topic], &options)
             .await
             .unwrap()

@@ -1,5 +1,6 @@
 //! Real servers and the built relay, each ended by the value that started it.
 
+mod acl;
 mod consumer;
 mod kafka;
 mod postgres;
@@ -7,8 +8,9 @@ mod process;
 mod relay;
 mod shop;
 
+pub use acl::{Operation, Resource};
 pub use consumer::{Consumer, Event, Tally};
-pub use kafka::Kafka;
+pub use kafka::{Kafka, PASSWORD, USER};
 pub use postgres::{Postgres, Shutdown, Version};
 pub use process::{free_port, memory_kib, signal};
 pub use relay::Relay;
