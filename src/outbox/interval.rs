@@ -42,7 +42,10 @@ impl Interval {
         let seconds: f64 = parts.next()?.parse().ok()?;
         self.hours = sign * hours;
         self.minutes = sign * minutes;
-        self.seconds = f64::from(sign) * seconds;
+        // As the JDBC driver holds them: whole ones and millionths, put together again.
+        let micros = (seconds * 1e6).round() as i64 * i64::from(sign);
+        let (whole, fraction) = (micros / 1_000_000, micros % 1_000_000);
+        self.seconds = whole as f64 + fraction as f64 / 1e6;
         Some(())
     }
 
@@ -58,6 +61,7 @@ impl Interval {
 
     /// `P1Y2M3DT4H5M6.789S`, every part with its sign.
     pub(super) fn iso(&self) -> String {
+        const MAX_DECIMALS: usize = 9;
         let Self {
             years,
             months,
@@ -66,8 +70,12 @@ impl Interval {
             minutes,
             ..
         } = self;
-        // Adding zero makes a zero of a negative zero.
-        let seconds = self.seconds + 0.0;
+        let mut seconds = self.seconds.to_string();
+        if let Some(point) = seconds.find('.') {
+            seconds.truncate(point + 1 + MAX_DECIMALS);
+            let length = seconds.trim_end_matches('0').trim_end_matches('.').len();
+            seconds.truncate(length);
+        }
         format!("P{years}Y{months}M{days}DT{hours}H{minutes}M{seconds}S")
     }
 }
@@ -93,6 +101,7 @@ mod tests {
             ),
             ("1 mon", 2_629_800_000_000, "P0Y1M0DT0H0M0S"),
             ("00:00:08.013632", 8_013_631, "P0Y0M0DT0H0M8.013632S"),
+            ("00:00:01.235", 1_234_999, "P0Y0M0DT0H0M1.234999999S"),
             ("00:00:00.000001", 1, "P0Y0M0DT0H0M0.000001S"),
         ] {
             let interval = Interval::parse(text).unwrap();

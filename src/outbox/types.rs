@@ -17,7 +17,8 @@ pub(super) enum Reader {
     Float,
     Double,
     Text,
-    /// The text of `name`: Debezium reads it from a snapshot and not from the stream.
+    /// The text of `name`: Debezium reads it from a snapshot, and from the stream only among the
+    /// types without a rule.
     Name,
     Binary(BinaryHandling),
     /// bit(1) and varbit(1).
@@ -110,6 +111,14 @@ impl ColumnType {
         }
     }
 
+    /// The text as it is, whatever the type.
+    pub(crate) const fn text() -> Self {
+        Self {
+            reader: Reader::Text,
+            schema: Schema::new(Kind::String),
+        }
+    }
+
     fn new(reader: Reader, schema: Schema) -> Option<Self> {
         Some(Self { reader, schema })
     }
@@ -193,6 +202,7 @@ fn builtin(base: Base, options: &TypeOptions) -> Option<ColumnType> {
         oid::FLOAT4 => plain(Reader::Float, Kind::Float32),
         oid::FLOAT8 => plain(Reader::Double, Kind::Float64),
         oid::CHAR | oid::TEXT | oid::BPCHAR | oid::VARCHAR => plain(Reader::Text, Kind::String),
+        oid::NAME if options.include_unknown => plain(Reader::Text, Kind::String),
         oid::NAME => plain(Reader::Name, Kind::String),
         oid if oid::PLAIN_TEXT.contains(&oid) => plain(Reader::Text, Kind::String),
         oid::JSON | oid::JSONB => logical(Reader::Text, Kind::String, JSON),

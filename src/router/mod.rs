@@ -31,7 +31,7 @@ pub use crate::outbox::{
 pub use columns::{ColumnFilter, ColumnFilterError};
 pub use converter::{Converter, Converters, DecimalFormat, JsonOptions, NumberKind};
 pub use error::RouteError;
-pub use options::{JsonEmptyArrays, JsonNulls, MissingField, OnUpdate, Options};
+pub use options::{JsonEmptyArrays, JsonNulls, MissingField, OnUpdate, Options, RunContext};
 pub use placement::{Placement, PlacementError, PlacementTarget};
 pub use record::{Header, Record};
 pub use topic::{DEFAULT_REGEX, DEFAULT_REPLACEMENT, TopicRoute, TopicRouteError};
@@ -238,7 +238,9 @@ fn headers(
     options: &Options,
 ) -> Result<SmallVec<[Header; 4]>, RouteError> {
     let converter = &options.converters.header;
-    let mut headers = SmallVec::with_capacity(1 + plan.headers.len());
+    let count = plan.context.len() + 1 + plan.headers.len();
+    let mut headers = SmallVec::with_capacity(count);
+    headers.extend(plan.context.iter().cloned());
     headers.push(Header {
         name: Arc::clone(id_header),
         value: convert(&plan.id, row, source, converter)?,

@@ -36,13 +36,22 @@ pub struct Options {
     pub json_empty_arrays: JsonEmptyArrays,
     /// `route.tombstone.on.empty.payload`
     pub tombstone_on_empty: bool,
-    /// `topic.prefix`: only the schema names of an envelope show it.
+    /// `topic.prefix`: the schema names of an envelope and the context headers show it.
     pub topic_prefix: String,
+    /// `extended.headers.enabled`: the run that the headers `__debezium.context.*` tell of.
+    pub context: Option<RunContext>,
     /// `column.include.list` and `column.exclude.list`: the other columns are as if not there.
     pub columns: ColumnFilter,
     pub converters: Converters,
     /// How PostgreSQL's types become values: the connector's handling modes.
     pub types: TypeOptions,
+}
+
+/// Which run of the relay made a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunContext {
+    /// Another one at each start.
+    pub run_id: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,6 +118,7 @@ impl Options {
             json_empty_arrays: JsonEmptyArrays::Ignore,
             tombstone_on_empty: false,
             topic_prefix: String::new(),
+            context: None,
             columns: ColumnFilter::default(),
             converters: Converters::default(),
             types: TypeOptions::default(),

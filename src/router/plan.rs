@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use super::converter::{Converter, Mismatch};
 use super::placement::PlacementTarget;
-use super::{MissingField, Options, RouteError};
-use crate::outbox::{ColumnType, Kind, Source, TypeCatalog, Value, ValueError, default_value};
+use super::{Header, MissingField, Options, RouteError};
+use crate::outbox::{
+    ColumnType, Kind, Schema, Source, TypeCatalog, Value, ValueError, default_value,
+};
 use crate::pgoutput::{Datum, Relation, Tuple};
 
 #[derive(Debug)]
 pub(super) struct Plan {
+    /// The same on every record.
+    pub(super) context: Vec<Header>,
     pub(super) payload: PlannedColumn,
     pub(super) timestamp: Option<PlannedColumn>,
     pub(super) id: PlannedColumn,
@@ -45,45 +49,39 @@ impl Plan {
         options: &Options,
         catalog: &TypeCatalog,
     ) -> Result<Self, RouteError> {
-        let find = |column: &str, option: &'static str, converter: &Converter| {
+        let find = |column: &str, option: &'static str, converter: Option<&Converter>| {
             PlannedColumn::find(relation, column, option, converter, options, catalog)
         };
         let converters = &options.converters;
         let payload = find(
             &options.payload_field,
             "table.field.event.payload",
-            &converters.value,
+            Some(&converters.value),
         )?;
         let timestamp = match &options.timestamp_field {
-            Some(column) => Some(find(
-                column,
-                "table.field.event.timestamp",
-                &Converter::Raw,
-            )?),
+            Some(column) => Some(find(column, "table.field.event.timestamp", None)?),
             None => None,
         };
         let id = find(
             &options.id_field,
             "table.field.event.id",
-            &converters.header,
+            Some(&converters.header),
         )?;
         let has_envelope = options
             .placements
             .iter()
             .any(|placement| matches!(placement.target, PlacementTarget::Envelope(_)));
         let schema_version = match &options.schema_version_field {
-            Some(column) if has_envelope => Some(find(
-                column,
-                "table.field.event.schema.version",
-                &Converter::Raw,
-            )?),
+            Some(column) if has_envelope => {
+                Some(find(column, "table.field.event.schema.version", None)?)
+            }
             _ => None,
         };
         let (mut headers, mut envelope, mut partition) = (Vec::new(), Vec::new(), None);
         for placement in &options.placements {
             let converter = match &placement.target {
-                PlacementTarget::Header(_) => &converters.header,
-                PlacementTarget::Envelope(_) | PlacementTarget::Partition => &Converter::Raw,
+                PlacementTarget::Header(_) => Some(&converters.header),
+                PlacementTarget::Envelope(_) | PlacementTarget::Partition => None,
             };
             let option = "table.fields.additional.placement";
             let column = match find(&placement.field, option, converter) {
@@ -97,8 +95,12 @@ impl Plan {
                 PlacementTarget::Partition => partition = Some(column),
             }
         }
-        let key = find(&options.key_field, "table.field.event.key", &converters.key)?;
-        let route = find(&options.route_field, "route.by.field", &Converter::Raw)?;
+        let key = find(
+            &options.key_field,
+            "table.field.event.key",
+            Some(&converters.key),
+        )?;
+        let route = find(&options.route_field, "route.by.field", None)?;
         if route.column.schema.kind != Kind::String {
             return Err(RouteError::RouteType {
                 column: route.name,
@@ -109,6 +111,7 @@ impl Plan {
             (&options.topic_prefix, &relation.namespace, &relation.name);
         let dot = if prefix.is_empty() { "" } else { "." };
         Ok(Self {
+            context: context(options)?,
             payload,
             timestamp,
             id,
@@ -123,12 +126,44 @@ impl Plan {
     }
 }
 
+/// In Debezium's order.
+fn context(options: &Options) -> Result<Vec<Header>, RouteError> {
+    let Some(context) = &options.context else {
+        return Ok(Vec::new());
+    };
+    let (schema, converter) = (Schema::new(Kind::String), &options.converters.header);
+    let prefix = converter.prefix(&schema);
+    [
+        ("connectorLogicalName", options.topic_prefix.as_str()),
+        ("taskId", "0"),
+        ("connectorName", "postgresql"),
+        ("runId", &context.run_id),
+    ]
+    .into_iter()
+    .map(|(name, text)| {
+        let name = format!("__debezium.context.{name}");
+        match converter.convert(&Value::text(text), &schema, &prefix) {
+            Ok(value) => Ok(Header {
+                name: name.into(),
+                value,
+            }),
+            Err(mismatch) => Err(RouteError::Converter {
+                column: name,
+                converter: mismatch.converter,
+                expected: mismatch.expected,
+                found: "string",
+            }),
+        }
+    })
+    .collect()
+}
+
 impl PlannedColumn {
     fn find(
         relation: &Relation,
         name: &str,
         option: &'static str,
-        converter: &Converter,
+        converter: Option<&Converter>,
         options: &Options,
         catalog: &TypeCatalog,
     ) -> Result<Self, RouteError> {
@@ -146,6 +181,11 @@ impl PlannedColumn {
         let found = &relation.columns[index];
         let (oid, modifier) = (found.type_oid, found.type_modifier);
         let column = ColumnType::of(oid, modifier, catalog, &options.types);
+        let column = match converter {
+            // The text alone matters: every type has one.
+            Some(Converter::Raw) => column.or_else(|| Some(ColumnType::text())),
+            _ => column,
+        };
         let mut column = column.ok_or_else(|| RouteError::UnsupportedType {
             column: name.to_owned(),
             option,
@@ -161,7 +201,7 @@ impl PlannedColumn {
         Ok(Self {
             index,
             name: name.to_owned(),
-            prefix: converter.prefix(&column.schema),
+            prefix: converter.map_or_else(Vec::new, |converter| converter.prefix(&column.schema)),
             column,
             is_jsonb: oid == JSONB_OID,
         })

@@ -420,3 +420,73 @@ fn a_converter_that_does_not_take_a_type_names_both() {
         "ByteArrayConverter on column \"payload\": expected bytes, found string"
     );
 }
+
+#[test]
+fn the_context_of_the_run_comes_before_all_other_headers() {
+    let mut options = article();
+    options.topic_prefix = "shop".to_owned();
+    options.context = Some(RunContext {
+        run_id: "r-1".to_owned(),
+    });
+    let context = |name: &str, text| header(&format!("__debezium.context.{name}"), Some(text));
+    assert_eq!(
+        record(options, ROW).headers.to_vec(),
+        [
+            context("connectorLogicalName", "shop"),
+            context("taskId", "0"),
+            context("connectorName", "postgresql"),
+            context("runId", "r-1"),
+            header("id", Some("e-1")),
+            header("seq", Some("3")),
+        ]
+    );
+}
+
+#[test]
+fn a_column_that_is_excluded_is_as_if_not_there() {
+    let mut options = article();
+    options.columns = ColumnFilter::excluding(r"public\.outbox\.seq").unwrap();
+    let error = route_row(options.clone(), Operation::Insert, ROW).unwrap_err();
+    assert!(matches!(error, RouteError::MissingColumn { column, .. } if column == "seq"));
+    options.missing = MissingField::Ignore;
+    assert_eq!(
+        record(options, ROW).headers.to_vec(),
+        [header("id", Some("e-1"))]
+    );
+}
+
+#[test]
+fn raw_takes_the_text_of_any_type_and_kafka_connects_do_not() {
+    const PG_LSN: u32 = 3220;
+    let route = |converters| {
+        let mut relation = Arc::unwrap_or_clone(table());
+        relation.columns[3].type_oid = PG_LSN;
+        let datums = ROW.map(|text| text.map_or(Datum::Null, |t| Datum::Text(t.as_bytes())));
+        let options = Options {
+            converters,
+            ..article()
+        };
+        EventRouter::new(options).route(&Change {
+            operation: Operation::Insert,
+            relation: &Arc::new(relation),
+            new: Some(&Tuple {
+                datums: datums.into_iter().collect(),
+            }),
+            commit_time: Timestamp::default(),
+            commit_lsn: Lsn::new(1),
+        })
+    };
+    match route(Converters::raw()) {
+        Ok(Routed::Publish { record, .. }) => {
+            assert_eq!(record.headers[1], header("seq", Some("3")));
+        }
+        other => panic!("expected a record, found {other:?}"),
+    }
+    assert_eq!(
+        route(Converters::default()),
+        Err(RouteError::UnsupportedType {
+            column: "seq".to_owned(),
+            option: "table.fields.additional.placement"
+        })
+    );
+}

@@ -4,7 +4,7 @@ use super::{Choices, Read, format};
 use crate::router::{
     BinaryHandling, ColumnFilter, Converter, Converters, DecimalHandling, HstoreHandling,
     IntervalHandling, JsonEmptyArrays, JsonNulls, MissingField, OnUpdate, Options, Placement,
-    PlacementTarget, TimePrecision, TopicRoute, TopicRouteError, TypeOptions,
+    PlacementTarget, RunContext, TimePrecision, TopicRoute, TopicRouteError, TypeOptions,
 };
 
 const ON_UPDATE: Choices<OnUpdate> = &[
@@ -65,6 +65,7 @@ pub(super) fn options(read: &mut Read<'_>) -> Option<Options> {
     let key_field = read.required("outbox.key");
     let payload_field = read.required("outbox.payload");
     let route_field = read.required("outbox.route_by");
+    let context = read.boolean("outbox.context_headers");
     let columns = columns(read);
     let types = types(read);
     Some(Options {
@@ -83,10 +84,29 @@ pub(super) fn options(read: &mut Read<'_>) -> Option<Options> {
         json_empty_arrays: json_empty_arrays?,
         tombstone_on_empty: tombstone_on_empty?,
         topic_prefix: read.text("outbox.schema_prefix"),
+        context: context?.then(|| RunContext {
+            run_id: random_id(),
+        }),
         columns: columns?,
         converters: converters?,
         types: types?,
     })
+}
+
+/// A random UUID (version 4).
+fn random_id() -> String {
+    let id: u128 = rand::random();
+    let (version, variant) = (0x4 << 76, 0b10 << 62);
+    let id = id & !(0xF << 76) & !(0b11 << 62) | version | variant;
+    let hex = format!("{id:032x}");
+    [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ]
+    .join("-")
 }
 
 fn converters(read: &mut Read<'_>) -> Option<Converters> {

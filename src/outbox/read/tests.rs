@@ -297,6 +297,7 @@ fn types_without_a_rule_are_no_columns_unless_asked_for() {
         read(603, -1, "(1,1),(0,1e7)", &all),
         Value::Buffer(b"(1.0,1.0),(0.0,1.0E7)".to_vec())
     );
+    assert_eq!(read(oid::NAME, -1, "n", &all), Value::text("n"));
     assert_eq!(
         read(COMPOSITE, -1, "(1,x)", &all),
         Value::Buffer(b"(1,x)".to_vec())

@@ -197,6 +197,24 @@ fn the_routers_own_options_reach_it() {
 }
 
 #[test]
+fn the_context_of_a_run_is_told_where_that_is_asked_for() {
+    let ids: Vec<_> = (0..2)
+        .map(|_| {
+            let (_folder, given) = connector("extended.headers.enabled=true");
+            given.config().router.context.unwrap().run_id
+        })
+        .collect();
+    assert_ne!(ids[0], ids[1]);
+    assert!(
+        ids.iter()
+            .all(|id| id.len() == 36 && id.as_bytes()[14] == b'4'),
+        "{ids:?}"
+    );
+    let (_folder, given) = connector("");
+    assert_eq!(given.config().router.context, None);
+}
+
+#[test]
 fn lists_of_columns_reach_the_router_one_at_a_time() {
     let (_folder, given) = connector("column.exclude.list=public.outbox.seq");
     let wanted = ColumnFilter::excluding("public.outbox.seq").unwrap();

@@ -161,7 +161,7 @@ pub(in super::super) const CONNECTOR: &[Property] = &[
     only("provide.transaction.metadata", &["false"], "no BEGIN and END records are published"),
     ignored("transaction.metadata.factory", "no BEGIN and END records are published"),
     ignored("topic.transaction", "no BEGIN and END records are published"),
-    only("extended.headers.enabled", &["false"], "the __debezium.context headers are not built yet"),
+    becomes("extended.headers.enabled", "outbox.context_headers", As::Boolean),
 
     becomes("time.precision.mode", "types.time", As::Words(TIME_MODES)),
     becomes("decimal.handling.mode", "types.decimal", As::Words(DECIMAL_MODES)),
