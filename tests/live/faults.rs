@@ -154,12 +154,16 @@ async fn a_server_that_restarts_or_is_killed_is_found_again() {
             |server| server.stop(Shutdown::Immediate),
             Postgres::kill,
         ];
-        for (index, down) in ways.into_iter().enumerate() {
-            let shop = Shop::open(&scene.postgres, 1000, 1000).await;
-            shop.wait().await;
+        let mut before = 0;
+        for down in ways {
+            let shop = Shop::open(&scene.postgres, 1000, u64::MAX).await;
+            consumer.read_until(&mut tally, before + 500, Duration::from_secs(60));
             down(&mut scene.postgres);
+            shop.cut().await;
             scene.postgres.start_again();
-            consumer.read_until(&mut tally, (index + 1) * 1000, Duration::from_secs(60));
+            let committed = Shop::committed(&scene.postgres.client().await).await;
+            before = usize::try_from(committed.values().sum::<i64>()).unwrap();
+            consumer.read_until(&mut tally, before, Duration::from_secs(60));
         }
         wait_until(Duration::from_secs(30), "streaming again", async || {
             relay

@@ -11,7 +11,7 @@ use super::Postgres;
 /// The outbox row is inserted and deleted in the same transaction: the log is its only copy.
 pub struct Shop {
     stop: oneshot::Sender<()>,
-    work: JoinHandle<HashMap<String, i64>>,
+    work: JoinHandle<Result<HashMap<String, i64>, tokio_postgres::Error>>,
 }
 
 const KEYS: i64 = 50;
@@ -46,12 +46,18 @@ impl Shop {
     /// Stops writing; the last sequence number of each key that was committed.
     pub async fn finish(self) -> HashMap<String, i64> {
         drop(self.stop);
-        self.work.await.unwrap()
+        self.work.await.unwrap().unwrap()
+    }
+
+    /// Waits for the end of a shop whose server went away in the middle of its work.
+    pub async fn cut(self) {
+        let ended = self.work.await.unwrap();
+        ended.expect_err("a shop without a limit ends only with its server");
     }
 
     /// Waits until `count` events are written.
     pub async fn wait(self) -> HashMap<String, i64> {
-        self.work.await.unwrap()
+        self.work.await.unwrap().unwrap()
     }
 
     /// The table's word for what was committed, whatever became of the writer.
@@ -71,16 +77,15 @@ async fn write_events(
     rate: u64,
     count: u64,
     mut stopped: oneshot::Receiver<()>,
-) -> HashMap<String, i64> {
+) -> Result<HashMap<String, i64>, tokio_postgres::Error> {
     let write = client
         .prepare(
             "WITH changed AS (UPDATE orders SET status = 'shipped', version = version + 1 WHERE id = $1 RETURNING id, status, version)
              INSERT INTO outbox SELECT gen_random_uuid(), 'order', id, version, 'OrderShipped',
                     jsonb_build_object('status', status, 'note', repeat('x', 200)) FROM changed",
         )
-        .await
-        .unwrap();
-    let clear = client.prepare("DELETE FROM outbox").await.unwrap();
+        .await?;
+    let clear = client.prepare("DELETE FROM outbox").await?;
     let mut tick = tokio::time::interval(Duration::from_secs_f64(
         PER_TRANSACTION as f64 / rate as f64,
     ));
@@ -92,14 +97,14 @@ async fn write_events(
             _ = &mut stopped => break,
             _ = tick.tick() => {}
         }
-        client.batch_execute("BEGIN").await.unwrap();
+        client.batch_execute("BEGIN").await?;
         for index in 0..PER_TRANSACTION {
             let key = format!("ORD-{}", (written + index) as i64 % KEYS + 1);
-            client.execute(&write, &[&key]).await.unwrap();
+            client.execute(&write, &[&key]).await?;
         }
-        client.execute(&clear, &[]).await.unwrap();
-        client.batch_execute("COMMIT").await.unwrap();
+        client.execute(&clear, &[]).await?;
+        client.batch_execute("COMMIT").await?;
         written += PER_TRANSACTION;
     }
-    Shop::committed(&client).await
+    Ok(Shop::committed(&client).await)
 }
