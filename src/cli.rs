@@ -19,6 +19,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show the effective settings and look at every precondition, changing nothing
     Check(ConfigArgs),
+    /// Print the TOML that does the same as a connector's file, with a note for every property
+    Convert(ConvertArgs),
     /// Watch it work: a temporary PostgreSQL, an in-process Kafka, orders being written
     Demo(DemoArgs),
 }
@@ -38,6 +40,14 @@ pub struct ConfigArgs {
     /// Set one value; may be repeated
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct ConvertArgs {
+    /// A Debezium connector's file: JSON, .properties, Strimzi YAML or Debezium Server's properties
+    pub connector: PathBuf,
+    /// The Kafka Connect worker's properties
+    pub worker: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Parser;
-use outboxd::cli::{Cli, Command, ConfigArgs, RunArgs, SinkArg, UntilArg, exit};
+use outboxd::cli::{Cli, Command, ConfigArgs, ConvertArgs, RunArgs, SinkArg, UntilArg, exit};
 use outboxd::config::{self, Config, Sources};
 use outboxd::observe::{Metrics, Problem, Status, init_logging, serve};
 use outboxd::relay::{Ended, Relay, Sink, Until, View, stop_on_signals};
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     let code = match cli.command {
         Command::Run(args) => run(&args),
         Command::Check(args) => check(&args),
+        Command::Convert(args) => convert(&args),
         Command::Demo(args) => on_runtime(outboxd::demo::run(args)),
     };
     ExitCode::from(code)
@@ -121,6 +122,24 @@ fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {
             report_config(&error.to_string());
             None
         }
+    }
+}
+
+/// The files alone count: what this process's environment sets for a relay is not theirs.
+#[expect(clippy::print_stdout, reason = "the file is the command's result")]
+fn convert(args: &ConvertArgs) -> u8 {
+    let sources = Sources {
+        connector: Some(args.connector.clone()),
+        worker: args.worker.clone(),
+        ..Sources::default()
+    };
+    let environment = std::env::vars().filter(|(name, _)| !name.starts_with("OUTBOXD_"));
+    match config::load(&sources, environment) {
+        Ok(config) => {
+            print!("{}", config::to_toml(&config));
+            exit::DRAINED
+        }
+        Err(error) => report_config(&error.to_string()),
     }
 }
 

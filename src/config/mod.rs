@@ -11,6 +11,7 @@
 mod build;
 mod connection_string;
 mod connector;
+mod convert;
 mod environment;
 mod error;
 mod keys;
@@ -29,6 +30,7 @@ use crate::postgres::table::TableFilter;
 use crate::{kafka, observe, postgres, relay, router};
 use environment::Environment;
 
+pub use convert::to_toml;
 pub use error::{ConfigError, Fault, Note};
 pub use keys::{KEYS, Key};
 pub use reference::{keys_reference, properties_reference};

@@ -1,6 +1,7 @@
 //! Both doors of the configuration, from files and variables to `Config`.
 
 mod connectors;
+mod convert;
 mod documents;
 mod own_file;
 mod refusals;
