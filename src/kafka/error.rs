@@ -155,9 +155,9 @@ impl DeliveryError {
             Kind::TopicAuthorization => format!(
                 "Grant Write and Describe on topic {topic} to the relay's principal, and Create where the brokers are to make it. It is tried again by itself."
             ),
-            Kind::ClusterAuthorization => {
-                "Grant IdempotentWrite on the cluster to the relay's principal. It is tried again by itself.".to_owned()
-            }
+            Kind::ClusterAuthorization => format!(
+                "Grant Write on topic {topic} to the relay's principal, and IdempotentWrite on the cluster where the brokers are too old to take the one for the other. It is tried again by itself."
+            ),
             Kind::Authentication => "Check security.protocol and the sasl.* settings.".to_owned(),
             Kind::RecordTooLarge { limit: SizeLimit::Relay(_), .. } => {
                 "Raise message.max.bytes of the relay above the record's size, and max.message.bytes of the topic with it.".to_owned()

@@ -3,6 +3,7 @@
 
 mod appetite;
 mod backoff;
+mod brokers;
 mod disposition;
 mod error;
 mod health;

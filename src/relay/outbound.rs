@@ -6,11 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use super::brokers::{Brokers, News};
 use super::trouble::Trouble;
 use super::{OnBlocked, RelayError, View};
 use crate::ack::{Outcome, Ticket};
 use crate::kafka::{DeliveryReport, DeliveryReports, Fate, Options as KafkaOptions, Publisher};
-use crate::observe::Repeated;
+use crate::observe::{Problem, Repeated};
 use crate::pipeline::Pipeline;
 use crate::timestamp::Timestamp;
 
@@ -36,6 +37,7 @@ pub(super) struct Outbound {
     publisher: Publisher,
     reports: DeliveryReports,
     trouble: Trouble,
+    brokers: Brokers,
     on_blocked: OnBlocked,
     repeated: Repeated,
     topics: TopicCounters,
@@ -58,6 +60,7 @@ impl Outbound {
             publisher,
             reports,
             trouble: Trouble::new(options),
+            brokers: Brokers::default(),
             on_blocked: options.on_blocked.clone(),
             repeated: Repeated::new(REPEAT_INTERVAL),
             topics: TopicCounters::default(),
@@ -161,6 +164,26 @@ impl Outbound {
     fn count_published(&mut self, ticket: Ticket) {
         if let Some(record) = self.pipeline.window().record(ticket) {
             self.topics.count(&record.topic, &self.view);
+        }
+    }
+
+    /// Records do not fail while no broker can be reached: they wait, for as long as it takes. That is
+    /// to be seen all the same.
+    pub(super) fn look_for_brokers(&mut self, now: Instant) {
+        let outage = self.health().outage().filter(|_| !self.is_empty());
+        match self.brokers.look(outage.is_some(), now) {
+            // A delivery that failed is told first.
+            _ if self.trouble.error().is_some() => {}
+            Some(News::Away) => {
+                let problem = Problem {
+                    message: "no Kafka broker can be reached".to_owned(),
+                    detail: outage.filter(|reason| !reason.is_empty()),
+                    hint: Some("Check that the brokers run, kafka.bootstrap.servers and the security settings. It is tried again by itself.".to_owned()),
+                };
+                self.view.block(&problem, 0);
+            }
+            Some(News::Back) => self.view.unblock(),
+            None => {}
         }
     }
 

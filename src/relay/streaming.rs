@@ -273,6 +273,7 @@ impl Relay {
 
     fn on_tick(&mut self, state: &Loop, reading: bool) -> Result<(), RelayError> {
         self.outbound.count_confirmed();
+        self.outbound.look_for_brokers(Instant::now());
         // The end of a delivery's trouble does not free the row.
         if let Some(problem) = &state.held {
             self.view.keep_blocked(problem);

@@ -130,6 +130,7 @@ async fn what_kafka_refuses_blocks_and_is_delivered_once_it_is_mended() {
     batch_refused_under_way(&world).await;
     topic_authorization(&world).await;
     cluster_authorization(&world).await;
+    wrong_password(&world).await;
 }
 
 async fn missing_topic(world: &World) {
@@ -293,4 +294,22 @@ async fn cluster_authorization(world: &World) {
         0
     );
     world.kafka.forbid(Resource::Topic(topic));
+}
+
+async fn wrong_password(world: &World) {
+    world
+        .kafka
+        .create_topic("outbox.event.password", 1, &[])
+        .await;
+    let mut settings = guarded(world, "SCRAM-SHA-256", "wrong");
+    settings.push("relay.shutdown_timeout=1s".to_owned());
+    let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+    let mut scene = Scene::open(world, "password", &settings).await;
+    scene.write(&[10]).await;
+    let error = scene.blocked().await;
+    assert_eq!(error["message"], "no Kafka broker can be reached");
+    let detail = error["detail"].as_str().unwrap();
+    assert!(detail.contains("SASL authentication error"), "{detail}");
+    println!("wrong password: {detail}");
+    assert!(!scene.relay.stop().success(), "nothing is delivered");
 }

@@ -106,6 +106,9 @@ async fn an_outage_of_the_broker_costs_neither_the_connection_nor_the_bound() {
 
     scene.kafka.stop();
     tokio::time::sleep(Duration::from_secs(60)).await;
+    let status = relay.status().unwrap();
+    assert_eq!(status["state"], "blocked");
+    assert_eq!(status["error"]["message"], "no Kafka broker can be reached");
     assert_eq!(
         walsender(&scene.client).await,
         pid,
@@ -115,6 +118,7 @@ async fn an_outage_of_the_broker_costs_neither_the_connection_nor_the_bound() {
     let expected = shop.finish().await;
     let events = usize::try_from(expected.values().sum::<i64>()).unwrap();
     consumer.read_until(&mut tally, events, Duration::from_secs(120));
+    relay.wait_for_state("streaming").await;
     assert_eq!(walsender(&scene.client).await, pid);
     let peak_kib = relay.peak_kib();
     println!(

@@ -1,0 +1,58 @@
+//! Since when no broker can be reached, and when that is worth a word.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+#[derive(Debug, Default)]
+pub(super) struct Brokers {
+    away_since: Option<Instant>,
+    said: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Away,
+    Back,
+}
+
+/// A broker that restarts in less is no news.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+impl Brokers {
+    pub(super) fn look(&mut self, away: bool, now: Instant) -> Option<News> {
+        if !away {
+            self.away_since = None;
+            return std::mem::take(&mut self.said).then_some(News::Back);
+        }
+        let since = *self.away_since.get_or_insert(now);
+        if self.said || now - since < PATIENCE {
+            return None;
+        }
+        self.said = true;
+        Some(News::Away)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_once_when_it_lasts_and_once_when_it_is_over() {
+        let mut brokers = Brokers::default();
+        let start = Instant::now();
+        let looks = [
+            (true, Duration::ZERO, None),
+            (false, PATIENCE, None),
+            (true, PATIENCE, None),
+            (true, PATIENCE * 2, Some(News::Away)),
+            (true, PATIENCE * 3, None),
+            (false, PATIENCE * 4, Some(News::Back)),
+            (false, PATIENCE * 5, None),
+        ];
+        for (away, after, news) in looks {
+            assert_eq!(brokers.look(away, start + after), news, "{after:?}");
+        }
+    }
+}
