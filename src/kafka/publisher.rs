@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc as channel;
+use tokio::sync::{mpsc as channel, oneshot};
 
 use super::delivery::{DeliveryReport, DeliveryReports};
 use super::error::PublishError;
@@ -36,8 +36,13 @@ pub(super) type Reports = channel::UnboundedSender<DeliveryReport>;
 pub struct Publisher {
     commands: mpsc::Sender<Command>,
     thread: Option<JoinHandle<()>>,
+    /// Ends when the thread does.
+    running: oneshot::Receiver<()>,
     health: Arc<Health>,
 }
+
+/// What a thread that was told to close may take beyond its deadline, to give up in good order.
+const CLOSE_MARGIN: Duration = Duration::from_secs(3);
 
 impl Publisher {
     /// Makes a producer; it connects by itself and keeps trying.
@@ -70,13 +75,18 @@ impl Publisher {
         commands: mpsc::Sender<Command>,
         run: impl FnOnce() + Send + 'static,
     ) -> Result<Self, PublishError> {
+        let (ended, running) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("kafka-producer".to_owned())
-            .spawn(run)
+            .spawn(move || {
+                run();
+                drop(ended);
+            })
             .map_err(PublishError::Thread)?;
         Ok(Self {
             commands,
             thread: Some(thread),
+            running,
             health,
         })
     }
@@ -99,14 +109,21 @@ impl Publisher {
     }
 
     /// Waits for what is outstanding, at most until `patience` is over. The reports tell what
-    /// became of it.
-    pub async fn close(mut self, patience: Duration) {
+    /// became of it. A thread that does not end (an output that nobody reads) is left behind.
+    pub async fn close(self, patience: Duration) {
+        self.close_within(patience, CLOSE_MARGIN).await;
+    }
+
+    async fn close_within(mut self, patience: Duration, margin: Duration) {
         self.command(Command::Close(Instant::now() + patience));
-        if let Some(thread) = self.thread.take() {
-            let joined = tokio::task::spawn_blocking(move || thread.join());
-            if let Ok(Err(_)) = joined.await {
-                tracing::error!("the producer's thread panicked");
-            }
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        match tokio::time::timeout(patience + margin, &mut self.running).await {
+            // The thread has nothing left to do but end.
+            Ok(_) if thread.join().is_err() => tracing::error!("the producer's thread panicked"),
+            Ok(_) => {}
+            Err(_) => tracing::warn!("the producer's thread does not end"),
         }
     }
 
@@ -123,5 +140,26 @@ impl Drop for Publisher {
         if self.thread.is_some() {
             self.command(Command::Close(Instant::now()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thread_that_does_not_end_is_left_behind() {
+        let (commands, _receiver) = mpsc::channel();
+        let (let_go, held) = mpsc::channel::<()>();
+        let (reports, mut delivered) = channel::unbounded_channel::<DeliveryReport>();
+        let publisher = Publisher::spawn(Arc::new(Health::default()), commands, move || {
+            assert!(held.recv().is_err(), "let go");
+            drop(reports);
+        })
+        .unwrap();
+        publisher.close_within(Duration::ZERO, Duration::ZERO).await;
+        assert!(!delivered.is_closed(), "it still runs");
+        drop(let_go);
+        assert!(delivered.recv().await.is_none(), "and ends by itself");
     }
 }
