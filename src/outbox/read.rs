@@ -66,7 +66,12 @@ impl Reader {
             Self::Bit => Ok(Value::Bool(text.contains('1'))),
             Self::Bits => Ok(Value::Bytes(bits(text))),
             Self::Date(form) => date(text, *form).ok_or("a date"),
-            Self::Time(form) => time(text, *form).ok_or("a time"),
+            Self::Time(form) => temporal::time_us(text)
+                .map(|us| time(us, *form))
+                .ok_or("a time"),
+            Self::TimeOfMillis(form) => temporal::time_us(text)
+                .map(|us| time(us - us % 1000, *form))
+                .ok_or("a time"),
             Self::Timestamp(form) => timestamp(text, *form).ok_or("a timestamp"),
             Self::Instant { precision } => instant(text, *precision).ok_or("a timestamp"),
             Self::OffsetTime => temporal::offset_time_us(text)
@@ -168,9 +173,8 @@ fn date(text: &str, form: DateForm) -> Option<Value<'static>> {
     })
 }
 
-fn time(text: &str, form: TimeForm) -> Option<Value<'static>> {
-    let us = temporal::time_us(text)?;
-    Some(match form {
+fn time(us: i64, form: TimeForm) -> Value<'static> {
+    match form {
         TimeForm::Millis => Value::Int(us / 1000),
         TimeForm::Micros => Value::Int(us),
         TimeForm::Nanos => Value::Int(us * 1000),
@@ -179,7 +183,7 @@ fn time(text: &str, form: TimeForm) -> Option<Value<'static>> {
             days: false,
         },
         TimeForm::Iso => Value::Text(temporal::iso_time(us, Fraction::Shortest).into()),
-    })
+    }
 }
 
 fn timestamp(text: &str, form: TimestampForm) -> Option<Value<'static>> {

@@ -26,6 +26,8 @@ pub(super) enum Reader {
     Bits,
     Date(DateForm),
     Time(TimeForm),
+    /// The same without what is below a millisecond.
+    TimeOfMillis(TimeForm),
     Timestamp(TimestampForm),
     Instant {
         precision: u8,
@@ -182,10 +184,12 @@ fn array(
         schema if schema.is_named(ENUM) => schema.clone(),
         schema => schema.clone().optional(),
     };
-    ColumnType::new(
-        Reader::Array(Box::new(element.reader)),
-        Schema::array(items),
-    )
+    // Inside arrays the JDBC driver makes times of day of milliseconds.
+    let reader = match element.reader {
+        Reader::Time(form) => Reader::TimeOfMillis(form),
+        reader => reader,
+    };
+    ColumnType::new(Reader::Array(Box::new(reader)), Schema::array(items))
 }
 
 const ENUM: &str = "io.debezium.data.Enum";

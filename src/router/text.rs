@@ -151,14 +151,35 @@ fn simple_date(ms: i64) -> String {
     }
 }
 
+/// Year of its era, month and day by the Julian calendar, in which Java shows what was before
+/// 1582-10-15. (Richards' algorithm for the Julian day number.)
+const fn julian(days: i64) -> (i64, i64, i64) {
+    const EPOCH: i64 = 2_440_588;
+    const MARCH_OF_4801_BC: i64 = 32_082;
+    let shifted = days + EPOCH + MARCH_OF_4801_BC;
+    let year = (4 * shifted + 3).div_euclid(1461);
+    let day_of_year = shifted - (1461 * year).div_euclid(4);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let year = year - 4800 + month / 10;
+    let year_of_era = if year > 0 { year } else { 1 - year };
+    (year_of_era, month + 3 - 12 * (month / 10), day)
+}
+
 /// `Thu Jan 02 03:04:05 UTC 2020`
 fn date_to_string(ms: i64) -> String {
     const WEEK: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
+    /// 1582-10-15
+    const GREGORIAN_DAYS: i64 = -141_427;
     let days = ms.div_euclid(DAY_MS);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = if days < GREGORIAN_DAYS {
+        julian(days)
+    } else {
+        civil(days)
+    };
     let (hours, minutes, seconds, _) = clock(ms);
     let name = |names: &[&'static str], index: i64| {
         usize::try_from(index)
@@ -168,7 +189,7 @@ fn date_to_string(ms: i64) -> String {
     };
     let weekday = name(&WEEK, days.rem_euclid(7));
     let month = name(&MONTHS, month - 1);
-    format!("{weekday} {month} {day:02} {hours:02}:{minutes:02}:{seconds:02} UTC {year:04}")
+    format!("{weekday} {month} {day:02} {hours:02}:{minutes:02}:{seconds:02} UTC {year}")
 }
 
 #[cfg(test)]
@@ -180,6 +201,19 @@ mod tests {
         write_java(value, &mut java);
         write_simple(value, false, &mut simple);
         (java, simple)
+    }
+
+    #[test]
+    fn java_dates_before_the_gregorian_calendar_are_julian() {
+        for (days, text) in [
+            (-141_427, "Fri Oct 15 00:00:00 UTC 1582"),
+            (-141_428, "Thu Oct 04 00:00:00 UTC 1582"),
+            (-354_236, "Wed Feb 14 00:00:00 UTC 1000"),
+            (-718_801, "Fri Dec 30 00:00:00 UTC 1"),
+            (-2_440_550, "Thu Feb 08 00:00:00 UTC 4713"),
+        ] {
+            assert_eq!(date_to_string(days * DAY_MS), text);
+        }
     }
 
     #[test]

@@ -283,6 +283,21 @@ fn modes_change_the_values() {
 }
 
 #[test]
+fn times_in_arrays_end_at_the_millisecond() {
+    let int = |values: &[i64]| Value::Array(values.iter().copied().map(Value::Int).collect());
+    let options = TypeOptions::default();
+    const TIMES: u32 = 1183;
+    assert_eq!(
+        read(TIMES, -1, "{00:00:01.234567,00:00:02}", &options),
+        int(&[1_234_000, 2_000_000])
+    );
+    assert_eq!(
+        read(oid::TIME, -1, "00:00:01.234567", &options),
+        Value::Int(1_234_567)
+    );
+}
+
+#[test]
 fn types_without_a_rule_are_no_columns_unless_asked_for() {
     let lsn = 3220;
     for oid in [COMPOSITE, lsn, 603] {

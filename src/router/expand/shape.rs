@@ -208,6 +208,8 @@ impl<'r> Inference<'r> {
                     Ok(union) => merged = union,
                     Err(Conflict) => self.conflict = true,
                 },
+                // Without a value there is nothing to fit: Debezium does not look, and takes it.
+                Err(GiveUp) if is_hollow(element) && merged.fits(element) => {}
                 Err(GiveUp) => self.conflict = true,
             }
         }
@@ -266,6 +268,15 @@ const fn class(node: &Node<'_>) -> u8 {
         Node::String(_) => 5,
         Node::Array(_) => 6,
         Node::Object(_) => 7,
+    }
+}
+
+/// Nulls, and arrays of nothing else.
+fn is_hollow(node: &Node<'_>) -> bool {
+    match node {
+        Node::Null => true,
+        Node::Array(elements) => elements.iter().all(is_hollow),
+        _ => false,
     }
 }
 

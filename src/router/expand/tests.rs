@@ -112,6 +112,29 @@ fn objects_in_one_array_get_the_members_of_all() {
 }
 
 #[test]
+fn inner_arrays_without_a_value_take_the_type_of_the_first() {
+    for (text, expected) in [
+        (
+            r#"{"l": [[0, 1], [null]], "n": null}"#,
+            r#"{"l":[[0,1],[null]]}"#,
+        ),
+        (
+            r#"{"l": [[{"a": 1}], [], [null, null]]}"#,
+            r#"{"l":[[{"a":1}],[],[null,null]]}"#,
+        ),
+        (
+            r#"{"l": [[["x"]], [[null], null]]}"#,
+            r#"{"l":[[["x"]],[[null],null]]}"#,
+        ),
+    ] {
+        assert_eq!(typed(text, &rules()).as_deref(), Some(expected), "{text}");
+    }
+    // One array too deep: Debezium fails on it.
+    let deeper = r#"{"l": [[1], [[null]]]}"#;
+    assert_eq!(untyped(deeper).as_deref(), Some(r#"{"l":[[1],[[null]]]}"#));
+}
+
+#[test]
 fn where_debezium_gives_up_the_payload_stays_text() {
     let deep = "[".repeat(1001);
     let long = format!("{{\"a\": {}}}", "1".repeat(1001));
