@@ -11,3 +11,4 @@ mod blocked;
 mod delivery;
 mod faults;
 mod snapshot;
+mod types;
