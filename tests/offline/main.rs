@@ -11,6 +11,7 @@ mod fuzz;
 mod metrics;
 mod pgoutput_builder;
 mod pgoutput_golden;
+mod recorded;
 mod simulation;
 mod tidy;
 mod types;
