@@ -47,7 +47,6 @@ pub struct Counters {
     pub transactions: u64,
     pub largest_transaction_records: u64,
     pub resent: u64,
-    pub logical_messages: u64,
     pub dropped: BTreeMap<DropReason, u64>,
     pub notes: BTreeMap<Note, u64>,
 }
@@ -135,11 +134,7 @@ impl Pipeline {
             Message::Truncate { relations, .. } => relations
                 .into_iter()
                 .try_for_each(|relation| self.change(lsn, Operation::Truncate, relation, None)),
-            Message::Message(_) => {
-                self.counters.logical_messages += 1;
-                Ok(())
-            }
-            Message::Origin { .. } | Message::Type { .. } => Ok(()),
+            Message::Message(_) | Message::Origin { .. } | Message::Type { .. } => Ok(()),
         }
     }
 

@@ -14,7 +14,6 @@ pub struct Health {
     queue_records: AtomicU64,
     queue_bytes: AtomicU64,
     round_trip_us: AtomicI64,
-    retries: AtomicU64,
     voice: Mutex<Voice>,
 }
 
@@ -74,11 +73,6 @@ impl Health {
         self.round_trip_us.load(Ordering::Relaxed)
     }
 
-    /// Requests sent again since the start.
-    pub fn retries(&self) -> u64 {
-        self.retries.load(Ordering::Relaxed)
-    }
-
     /// A broker has answered. Called for every delivery: costs nothing while that is no news.
     pub(super) fn answered(&self) {
         if self.reachable.load(Ordering::Relaxed) {
@@ -108,9 +102,8 @@ impl Health {
 
     /// A connection or a request failed; librdkafka tries again by itself.
     pub(super) fn failed(&self, kind: &str, reason: &str) {
-        let reason = reason.escape_debug().to_string();
-        self.note(kind, &reason);
-        self.voice().last_error = Some(reason);
+        self.note(kind, reason);
+        self.voice().last_error = Some(reason.escape_debug().to_string());
     }
 
     /// One line of librdkafka's, at most once per interval for each kind.
@@ -133,8 +126,6 @@ impl Health {
         let round_trip_us = brokers.clone().map(|broker| broker.rtt.avg).max();
         self.round_trip_us
             .store(round_trip_us.unwrap_or(0), Ordering::Relaxed);
-        let retries = brokers.clone().map(|broker| broker.txretries).sum();
-        self.retries.store(retries, Ordering::Relaxed);
         if brokers.clone().any(|broker| broker.state == "UP") {
             self.answered();
         }
@@ -187,7 +178,6 @@ struct Statistics {
 #[derive(Deserialize)]
 struct Broker {
     state: String,
-    txretries: u64,
     #[serde(default)]
     rtt: RoundTrip,
 }
@@ -241,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_statistics_give_queue_round_trip_retries_and_a_broker_that_is_up() {
+    fn the_statistics_give_queue_round_trip_and_a_broker_that_is_up() {
         let health = Health::default();
         health.read_statistics(
             br#"{"name": "x", "msg_cnt": 7, "msg_size": 900, "topics": {"t": {}}, "brokers": {
@@ -253,9 +243,8 @@ mod tests {
             health.queue_records(),
             health.queue_bytes(),
             health.round_trip_us(),
-            health.retries(),
             health.is_reachable(),
         );
-        assert_eq!(read, (7, 900, 900, 3, true));
+        assert_eq!(read, (7, 900, 900, true));
     }
 }

@@ -1,8 +1,9 @@
 //! Everything that talks to Kafka, through librdkafka.
 //!
-//! One OS thread owns the producer, sends in ticket order and polls for deliveries. After a
-//! failure it takes nothing new until it is told to go on: librdkafka delivers what was queued
-//! behind a refused batch, so order is the caller's to restore ([`crate::ack::Window::resend`]).
+//! A producer has three threads: one sends in ticket order, one polls for deliveries, one asks for
+//! topics. After a failure nothing new is sent until the caller says so: librdkafka delivers what
+//! was queued behind a refused batch, so order is the caller's to restore
+//! ([`crate::ack::Window::resend`]).
 
 mod admin;
 mod asker;

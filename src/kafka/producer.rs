@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -179,15 +179,11 @@ impl Worker {
     }
 
     fn next_command(&self, commands: &Receiver<Command>) -> Option<Command> {
-        // The handle is gone without a Close: the same, without patience.
-        let gone = || Command::Close(Instant::now());
+        // The callbacks hold a sender too, so the channel outlives this thread: the handle that is
+        // dropped says so with a Close.
         match self.wait() {
-            None => Some(commands.recv().unwrap_or_else(|_| gone())),
-            Some(wait) => match commands.recv_timeout(wait) {
-                Ok(command) => Some(command),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => Some(gone()),
-            },
+            None => commands.recv().ok(),
+            Some(wait) => commands.recv_timeout(wait).ok(),
         }
     }
 
@@ -295,6 +291,12 @@ impl Worker {
         }
         // Counted first: its report may come before `send` returns.
         let others = self.traffic.outstanding.fetch_add(1, Ordering::AcqRel);
+        // A failure halts before it is counted off: after a count of none, a halt shows here. So no
+        // record slips out behind a refusal that is still on its way, to be taken for the only one.
+        if self.traffic.is_halted() {
+            self.traffic.outstanding.fetch_sub(1, Ordering::AcqRel);
+            return Sent::NotYet(Held::ForRoom);
+        }
         let Err((error, _)) = self.producer.send(base_record(ticket, record)) else {
             self.several = others > 0;
             self.alone = !self.suspects.is_empty() && self.suspects.remove(&ticket);
@@ -411,7 +413,7 @@ impl Worker {
 fn base_record(ticket: Ticket, record: &Record) -> BaseRecord<'_, [u8], [u8], usize> {
     // Tickets are counted on this machine: they fit its word.
     let opaque = usize::try_from(ticket.0).unwrap_or(usize::MAX);
-    // librdkafka takes 0 for \"now\": the epoch itself goes as the millisecond after it.
+    // librdkafka takes 0 for "now": the epoch itself goes as the millisecond after it.
     let mut base =
         BaseRecord::with_opaque_to(&record.topic, opaque).timestamp(record.timestamp_ms.max(1));
     base.partition = record.partition;

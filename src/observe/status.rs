@@ -154,8 +154,9 @@ impl Status {
         self.lock().positions = positions;
     }
 
-    pub fn set_slot_facts(&self, facts: SlotFacts) {
-        self.lock().slot_facts = Some(facts);
+    /// `None`: there is no such slot.
+    pub fn set_slot_facts(&self, facts: Option<SlotFacts>) {
+        self.lock().slot_facts = facts;
     }
 
     pub fn to_json(&self) -> serde_json::Result<String> {
@@ -221,12 +222,12 @@ mod tests {
             in_flight_records: 2,
             ..Positions::default()
         });
-        status.set_slot_facts(SlotFacts {
+        status.set_slot_facts(Some(SlotFacts {
             active: true,
             wal_status: Some("reserved".to_owned()),
             retained_bytes: Some(10),
             ..SlotFacts::default()
-        });
+        }));
         let found: serde_json::Value = serde_json::from_str(&status.to_json().unwrap()).unwrap();
         let expected = json!({
             "name": "shop",

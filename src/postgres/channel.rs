@@ -79,11 +79,6 @@ impl Channel {
         poll_fn(|context| self.poll_write(context)).await
     }
 
-    /// Bytes read and not yet taken.
-    pub(super) fn buffered_bytes(&self) -> usize {
-        self.input.len()
-    }
-
     /// Waits for the next message and gives it to `read`, writing what is queued meanwhile.
     pub(super) async fn receive<T>(
         &mut self,

@@ -37,7 +37,6 @@ pub const SESSION_SETTINGS: &[(&str, &str)] = &[
 pub(super) struct Greeting {
     pub(super) process_id: i32,
     pub(super) secret_key: i32,
-    pub(super) server_version: String,
 }
 
 /// Opens a walsender session on the first host that fits.
@@ -176,9 +175,6 @@ async fn greet(channel: &mut Channel) -> Result<Greeting, PostgresError> {
                     secret_key,
                 } => {
                     (greeting.process_id, greeting.secret_key) = (process_id, secret_key);
-                }
-                Backend::ParameterStatus { name, value } if name == "server_version" => {
-                    greeting.server_version = value;
                 }
                 Backend::ParameterStatus { .. } | Backend::Other { .. } | Backend::Notice(_) => {}
                 Backend::Error(message) => return Err(PostgresError::Server(message)),

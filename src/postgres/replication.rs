@@ -55,17 +55,9 @@ impl ReplicationSession {
         }
     }
 
-    pub fn backend_pid(&self) -> i32 {
-        self.greeting.process_id
-    }
-
     /// The host that was taken: ordinary sessions of the same start go there too.
     pub fn host(&self) -> &Host {
         &self.host
-    }
-
-    pub fn server_version(&self) -> &str {
-        &self.greeting.server_version
     }
 
     /// The rows of one statement or replication command. After a refusal the session is in step
@@ -341,13 +333,8 @@ impl ReplicationStream {
         Ok(None)
     }
 
-    /// Bytes that came and that [`Self::next`] has not handed out yet.
-    pub fn buffered_bytes(&self) -> usize {
-        self.channel.buffered_bytes()
-    }
-
-    /// Queues a status update; `progress` sends it. While a server takes nothing the queue does not grow: what it will not read need not be said, and a later update says
-    /// more.
+    /// Queues a status update; `progress` sends it. While a server takes nothing the queue does not
+    /// grow: what it will not read need not be said, and a later update says more.
     pub fn queue_status(&mut self, update: StatusUpdate, now: Timestamp) {
         if self.channel.output().len() < QUEUED_LIMIT_BYTES {
             update.write(now, self.channel.output());

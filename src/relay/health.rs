@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use super::View;
 use crate::config::Config;
 use crate::observe::SlotFacts;
-use crate::postgres::slot::{SlotDescription, SlotHealth, WalStatus};
+use crate::postgres::slot::SlotDescription;
 use crate::postgres::{self, PostgresError};
 
 /// Runs until it is aborted. A failure is met by the relay's own session too, which narrates it.
@@ -33,29 +33,38 @@ async fn sample(
         Some(client) => client,
         None => postgres::connect(&config.postgres).await?,
     };
+    let patience = config.postgres.connect_timeout;
     let looked = tokio::time::timeout(
-        config.postgres.connect_timeout,
-        SlotHealth::sample(&connected, &config.slot.name),
+        patience,
+        SlotDescription::read(&connected, &config.slot.name),
     );
-    let health = looked.await.map_err(|_| PostgresError::Silent {
-        after: config.postgres.connect_timeout,
-    })??;
+    let silent = |_| PostgresError::Silent { after: patience };
+    let slot = looked.await.map_err(silent)??;
     *client = Some(connected);
-    if let Some(slot) = health.slot {
-        show(config, view, &slot);
-    }
+    show(config.slot.name.as_str(), view, slot.as_ref());
     Ok(())
 }
 
-fn show(config: &Config, view: &View, slot: &SlotDescription) {
+/// A slot that is not there is shown as one that keeps nothing, not as it was last seen.
+fn show(name: &str, view: &View, slot: Option<&SlotDescription>) {
     let metrics = &view.metrics;
     let gauge = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-    let (retained, lag) = (gauge(slot.retained_bytes()), gauge(slot.lag_bytes()));
-    metrics.slot_active.set(i64::from(slot.holder.is_some()));
-    metrics.slot_retained_bytes.set(retained);
-    metrics.slot_confirmed_lag_bytes.set(lag);
-    let name = config.slot.name.as_str();
-    match slot.safe_wal_bytes {
+    let facts = slot.map(|slot| SlotFacts {
+        active: slot.holder.is_some(),
+        wal_status: slot.wal_status.map(|status| status.as_str().to_owned()),
+        retained_bytes: Some(gauge(slot.retained_bytes())),
+        confirmed_lag_bytes: Some(gauge(slot.lag_bytes())),
+        safe_wal_bytes: slot.safe_wal_bytes,
+    });
+    let shown = facts.clone().unwrap_or_default();
+    metrics.slot_active.set(i64::from(shown.active));
+    metrics
+        .slot_retained_bytes
+        .set(shown.retained_bytes.unwrap_or(0));
+    metrics
+        .slot_confirmed_lag_bytes
+        .set(shown.confirmed_lag_bytes.unwrap_or(0));
+    match shown.safe_wal_bytes {
         Some(bytes) => metrics
             .slot_safe_wal_bytes
             .with_label_values(&[name])
@@ -63,19 +72,69 @@ fn show(config: &Config, view: &View, slot: &SlotDescription) {
         // Absent where there is no limit: removing what is not there is fine.
         None => drop(metrics.slot_safe_wal_bytes.remove_label_values(&[name])),
     }
-    let wal_status = slot.wal_status.map(WalStatus::as_str);
-    metrics.set_wal_status(wal_status);
+    metrics.set_wal_status(shown.wal_status.as_deref());
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     metrics
         .slot_sampled_timestamp_seconds
         .set(now.as_secs_f64());
-    view.status.set_slot_facts(SlotFacts {
-        active: slot.holder.is_some(),
-        wal_status: wal_status.map(str::to_owned),
-        retained_bytes: Some(retained),
-        confirmed_lag_bytes: Some(lag),
-        safe_wal_bytes: slot.safe_wal_bytes,
-    });
+    view.status.set_slot_facts(facts);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lsn::Lsn;
+    use crate::observe::{Metrics, Status};
+    use crate::postgres::slot::{SlotHolder, WalStatus};
+
+    #[test]
+    fn a_slot_that_is_gone_leaves_nothing_of_what_was_last_seen() {
+        let status = Status::new("n", "s", "p", SystemTime::UNIX_EPOCH);
+        let view = View::new(Metrics::new().unwrap(), status);
+        let slot = SlotDescription {
+            name: "s".into(),
+            plugin: Some("pgoutput".into()),
+            database: Some("shop".into()),
+            temporary: false,
+            holder: Some(SlotHolder {
+                pid: 1,
+                application: None,
+                client: None,
+            }),
+            restart_lsn: Some(Lsn::new(10)),
+            confirmed_flush_lsn: Some(Lsn::new(20)),
+            wal_status: Some(WalStatus::Reserved),
+            safe_wal_bytes: Some(7),
+            two_phase: false,
+            invalidation_reason: None,
+            failover: None,
+            synced: None,
+            server_lsn: Lsn::new(50),
+        };
+        let seen = || {
+            let text = String::from_utf8(view.metrics.render().unwrap()).unwrap();
+            let slot_lines = text.lines().filter(|line| {
+                line.starts_with("outboxd_slot_")
+                    && !line.contains("timestamp")
+                    && !line.ends_with(" 0")
+            });
+            let lines: Vec<_> = slot_lines.map(str::to_owned).collect();
+            let status: serde_json::Value =
+                serde_json::from_str(&view.status.to_json().unwrap()).unwrap();
+            (lines, status["slot_facts"]["active"].clone())
+        };
+        show("s", &view, Some(&slot));
+        let expected = [
+            "outboxd_slot_active 1",
+            "outboxd_slot_confirmed_lag_bytes 30",
+            "outboxd_slot_retained_bytes 40",
+            "outboxd_slot_safe_wal_bytes{slot=\"s\"} 7",
+            "outboxd_slot_wal_status{status=\"reserved\"} 1",
+        ];
+        assert_eq!(seen(), (expected.map(str::to_owned).to_vec(), true.into()));
+        show("s", &view, None);
+        assert_eq!(seen(), (Vec::new(), serde_json::Value::Null));
+    }
 }

@@ -6,8 +6,6 @@ use crate::observe::State;
 use crate::postgres::ReplicationSession;
 use crate::postgres::snapshot::Snapshot;
 
-/// Rows that are held at once beside the window.
-const FETCH_BYTES: usize = 1 << 20;
 const SHOW_EVERY: u64 = 100_000;
 
 impl Relay {
@@ -21,7 +19,9 @@ impl Relay {
         self.view.set_state(State::Snapshotting);
         let (consistent_point, taken_at) = (snapshot.consistent_point(), snapshot.taken_at());
         let mut shown = 0;
-        while let Some(rows) = self.drive(snapshot.next_rows(FETCH_BYTES)).await?? {
+        // Rows that are held at once beside the window.
+        let fetch_bytes = self.config.snapshot.fetch_bytes;
+        while let Some(rows) = self.drive(snapshot.next_rows(fetch_bytes)).await?? {
             for row in rows {
                 self.wait_for_room().await?;
                 let (relation, tuple) = (&row.relation, row.tuple());

@@ -511,3 +511,24 @@ async fn closing_without_patience_reports_every_record_all_the_same() {
     settle(&mut window, &mut reports, Window::is_settled).await;
     assert_eq!(window.len(), 10);
 }
+
+#[test]
+fn a_record_that_meets_a_halt_on_its_way_out_is_not_handed_over() {
+    let cluster = cluster("t", 1);
+    let (commands, receiver) = std::sync::mpsc::channel();
+    let (reports, _delivered) = tokio::sync::mpsc::unbounded_channel();
+    let options = options(&cluster, &[]);
+    let mut worker = Worker::new(&options, Arc::default(), commands, reports).unwrap();
+    let record = record("t", None, "x");
+    worker.traffic.halt();
+    let sent = loop {
+        match worker.send(Ticket(0), &record) {
+            Sent::NotYet(Held::ForTopic) => {
+                worker.take(receiver.recv_timeout(Duration::from_secs(10)).unwrap());
+            }
+            sent => break sent,
+        }
+    };
+    assert!(matches!(sent, Sent::NotYet(Held::ForRoom)));
+    assert_eq!(worker.traffic.outstanding(), 0);
+}

@@ -83,7 +83,7 @@ impl Metrics {
             reconnects: c.counter_by("side", "outboxd_reconnects_total", "Sessions that ended and were opened again.")?,
             takeovers: c.counter("outboxd_takeovers_total", "Times this instance got the lead after waiting for it.")?,
             slot_active: c.gauge("outboxd_slot_active", "1 while a walsender uses the slot, as the server sees it.")?,
-            slot_retained_bytes: c.gauge("outboxd_slot_retained_bytes", "WAL that the slot keeps the server from removing (from restart_lsn).")?,
+            slot_retained_bytes: c.gauge("outboxd_slot_retained_bytes", "WAL that the slot keeps the server from removing (from restart_lsn); 0 without a slot.")?,
             slot_confirmed_lag_bytes: c.gauge("outboxd_slot_confirmed_lag_bytes", "WAL behind the server's position that is not confirmed (from confirmed_flush_lsn).")?,
             slot_safe_wal_bytes: c.float_gauge_by("slot", "outboxd_slot_safe_wal_bytes", "WAL that can still be written before the slot may be invalidated; absent where max_slot_wal_keep_size has no limit.")?,
             slot_wal_status: c.gauge_by("status", "outboxd_slot_wal_status", "1 for pg_replication_slots.wal_status, 0 for the others.")?,
@@ -91,7 +91,7 @@ impl Metrics {
             kafka_queue_records: c.gauge("outboxd_kafka_queue_records", "Records in librdkafka's queue.")?,
             kafka_queue_bytes: c.gauge("outboxd_kafka_queue_bytes", "Bytes in librdkafka's queue.")?,
             kafka_round_trip_seconds: c.float_gauge("outboxd_kafka_round_trip_seconds", "Average round trip to the slowest broker in librdkafka's last interval.")?,
-            kafka_reachable: c.gauge("outboxd_kafka_reachable", "0 after every broker was lost, until a delivery succeeds.")?,
+            kafka_reachable: c.gauge("outboxd_kafka_reachable", "1 once a broker has answered; 0 before that, and after every broker was lost until one answers again.")?,
             registry: c.registry,
         };
         metrics.set_state(State::Starting);

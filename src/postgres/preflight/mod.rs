@@ -13,7 +13,7 @@ pub use facts::{OpenTransaction, ServerFacts, TableFacts};
 pub use setup::{SetupStep, setup_steps};
 
 use super::publication::{Publication, PublicationOptions};
-use super::slot::{SlotDescription, SlotHealth, SlotOptions, SlotVerdict};
+use super::slot::{SlotDescription, SlotOptions, SlotVerdict};
 use super::snapshot::{SnapshotOptions, StartPlan};
 use super::table::{OutboxTable, TableFilter};
 use super::{ObjectError, PostgresError};
@@ -74,7 +74,7 @@ impl Preflight<'_> {
     /// they can be made without it.
     pub async fn run(&self, client: &Client) -> Result<Vec<Check>, PostgresError> {
         let facts = ServerFacts::read(client).await?;
-        let slot = SlotHealth::sample(client, &self.slot.name).await?.slot;
+        let slot = SlotDescription::read(client, &self.slot.name).await?;
         let verdict = slot.as_ref().map_or(SlotVerdict::Missing, |slot| {
             slot.verdict(&facts.database, None)
         });

@@ -1,11 +1,11 @@
 //! The replication slot: the server's memory of what the relay has confirmed.
 
-mod health;
+mod leader;
 mod manage;
 mod options;
 mod state;
 
-pub use health::{DecodingStatistics, Leader, SlotHealth};
+pub use leader::Leader;
 pub(super) use manage::{FAILOVER_SINCE, copy_temporary, create_sql, refuse_failover};
 pub use manage::{create, drop, server_version, set_failover};
 pub use options::{CreateMode, SlotName, SlotNameError, SlotOptions};
