@@ -22,7 +22,11 @@ impl Pattern {
 }
 
 fn compile(pattern: String, any_case: bool) -> Result<Regex, PatternError> {
-    RegexBuilder::new(&format!("^(?:{})\\z", regex::translate(&pattern)))
+    let translated = match regex::translate(&pattern, any_case) {
+        Ok(translated) => translated,
+        Err(reason) => return Err(PatternError { pattern, reason }),
+    };
+    RegexBuilder::new(&format!("^(?:{translated})\\z"))
         .case_insensitive(any_case)
         .build()
         .map_err(|error| PatternError {

@@ -53,13 +53,13 @@ impl TopicRoute {
     /// Both in Java's syntax. A group that the regex lacks is an error here; Debezium meets it at
     /// the first row.
     pub fn new(pattern: &str, replacement: &str) -> Result<Self, TopicRouteError> {
-        let compile = |pattern: &str| {
-            Regex::new(pattern).map_err(|error| TopicRouteError::Regex {
-                pattern: pattern.to_owned(),
-                reason: error.to_string(),
-            })
+        let refuse = |reason| TopicRouteError::Regex {
+            pattern: pattern.to_owned(),
+            reason,
         };
-        let translated = java::regex::translate(pattern);
+        let compile =
+            |translated: &str| Regex::new(translated).map_err(|error| refuse(error.to_string()));
+        let translated = java::regex::translate(pattern, false).map_err(refuse)?;
         let first = compile(&translated)?;
         let whole = compile(&format!("^(?:{translated})\\z"))?;
         let replacement = parse_replacement(replacement, &first)?;
