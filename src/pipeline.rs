@@ -93,6 +93,13 @@ impl Pipeline {
         }
     }
 
+    /// What follows comes from another server, another timeline or another slot: positions of the
+    /// old one say nothing about it.
+    pub fn forget_position(&mut self) {
+        self.tracker = AckTracker::new(Lsn::ZERO);
+        self.received = Lsn::ZERO;
+    }
+
     /// A stream begins at `lsn`, the slot's position. The window is empty: what an earlier stream
     /// left in flight has settled, or it would be sent a second time in another order.
     pub fn start_stream(&mut self, lsn: Lsn) {
@@ -299,12 +306,10 @@ impl Pipeline {
             commit_time: open.begin.commit_time,
             commit_lsn: open.begin.final_lsn,
         };
-        self.route(&change, open.rows + 1)?;
-        self.open = Some(OpenTransaction {
-            rows: open.rows + 1,
-            ..open
-        });
-        Ok(())
+        // Counted first: the transaction of a row that cannot be routed is one that waits.
+        let rows = open.rows + 1;
+        self.open = Some(OpenTransaction { rows, ..open });
+        self.route(&change, rows)
     }
 
     fn route(&mut self, change: &Change<'_, '_>, row: u64) -> Result<(), PipelineError> {

@@ -1,6 +1,6 @@
 //! What the server's catalog says of types and columns and the stream does not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::oid;
 use crate::pgoutput::Relation;
@@ -11,6 +11,8 @@ use crate::pgoutput::Relation;
 pub struct TypeCatalog {
     types: HashMap<u32, CatalogType>,
     columns: HashMap<(u32, String), CatalogColumn>,
+    /// Tables that a wide publication sends and nobody asked for.
+    others: HashSet<u32>,
 }
 
 /// A row of `pg_type`.
@@ -52,14 +54,27 @@ impl TypeCatalog {
         self.columns.insert((relation, name.to_owned()), column);
     }
 
+    /// Rows of this table are none of the outbox.
+    pub fn add_other_table(&mut self, relation: u32) {
+        self.others.insert(relation);
+    }
+
+    pub fn is_other_table(&self, relation: u32) -> bool {
+        !self.others.is_empty() && self.others.contains(&relation)
+    }
+
     /// What `other` describes counts from now on.
     pub fn extend(&mut self, other: Self) {
         self.types.extend(other.types);
         self.columns.extend(other.columns);
+        self.others.extend(other.others);
     }
 
     /// Every column of the table is known, and every type that is not built in.
     pub fn describes(&self, relation: &Relation) -> bool {
+        if self.is_other_table(relation.oid) {
+            return true;
+        }
         relation.columns.iter().all(|column| {
             let is_built_in = column.type_oid < oid::FIRST_NORMAL;
             self.column(relation.oid, &column.name).is_some()

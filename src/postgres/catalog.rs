@@ -1,9 +1,13 @@
 //! What the catalog says of types and columns and the stream does not.
 
+use std::sync::Arc;
+
 use tokio_postgres::{Client, Row};
 
 use super::PostgresError;
+use super::table::TableFilter;
 use crate::outbox::{CatalogColumn, CatalogType, TypeCatalog, TypeKind};
+use crate::pgoutput::Relation;
 
 /// The columns of the given tables as they are now, and their types with every type that these rest
 /// on; `types` are further ones. What is not there any more is left out.
@@ -29,6 +33,65 @@ pub async fn describe(
     }
     Ok(catalog)
 }
+
+/// A table that the stream has described.
+#[derive(Clone, Debug)]
+pub struct StreamedTable {
+    pub relation: Arc<Relation>,
+    /// The outbox tables.
+    pub filter: TableFilter,
+    /// The publication sends nothing else.
+    pub only_ours: bool,
+    /// An outbox table has the same columns.
+    pub is_alike: bool,
+}
+
+impl StreamedTable {
+    /// Its columns and types, or that it is none of the outbox's. A table that was dropped since may
+    /// have been a part of the outbox: then it has its columns.
+    pub async fn describe(&self, client: &Client) -> Result<TypeCatalog, PostgresError> {
+        let relation = &self.relation;
+        let is_named = self.filter.matches(&relation.namespace, &relation.name);
+        if !is_named && !self.only_ours {
+            let taken = is_taken(client, relation.oid, &self.filter).await?;
+            if !taken.unwrap_or(self.is_alike) {
+                let mut catalog = TypeCatalog::default();
+                catalog.add_other_table(relation.oid);
+                return Ok(catalog);
+            }
+        }
+        let types: Vec<u32> = relation.columns.iter().map(|c| c.type_oid).collect();
+        describe(client, &[relation.oid], &types).await
+    }
+}
+
+/// Whether a streamed table is one of those that `filter` takes, or a part of one. `None` where the
+/// catalog does not have it any more.
+async fn is_taken(
+    client: &Client,
+    table: u32,
+    filter: &TableFilter,
+) -> Result<Option<bool>, PostgresError> {
+    let rows = client.query(ANCESTORS, &[&table]).await?;
+    let mut taken = (!rows.is_empty()).then_some(false);
+    for row in rows {
+        let (schema, name): (&str, &str) = (row.try_get("schema")?, row.try_get("name")?);
+        if filter.matches(schema, name) {
+            taken = Some(true);
+        }
+    }
+    Ok(taken)
+}
+
+/// The table and what it inherits from; partitions inherit too.
+const ANCESTORS: &str = "
+    WITH RECURSIVE up AS (
+        SELECT $1::oid AS oid
+        UNION
+        SELECT i.inhparent FROM up JOIN pg_inherits i ON i.inhrelid = up.oid
+    )
+    SELECT n.nspname::text AS schema, c.relname::text AS name
+      FROM up JOIN pg_class c ON c.oid = up.oid JOIN pg_namespace n ON n.oid = c.relnamespace";
 
 const COLUMNS: &str = "
     SELECT a.attrelid AS table, a.attname::text AS name, a.atttypid AS type,

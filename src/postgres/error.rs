@@ -71,10 +71,14 @@ pub enum PostgresError {
 
 /// `error_code` classes of PostgreSQL's manual, appendix A.
 pub mod sqlstate {
+    pub const UNDEFINED_OBJECT: &str = "42704";
     pub const DUPLICATE_OBJECT: &str = "42710";
     pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";
     pub const CANNOT_CONNECT_NOW: &str = "57P03";
 }
+
+/// The server looks for the publication as the catalog was at the row that it decodes.
+const YOUNGER_PUBLICATION: &str = "The publication has to be older than everything that the slot still has to send. If it was dropped and made again, drop the slot and start again: the retained rows are published again, and events that were already deleted are lost.";
 
 impl PostgresError {
     /// The server's own code, where it was the server that refused.
@@ -106,7 +110,11 @@ impl PostgresError {
 
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Server(message) | Self::PublicationSkipped(message) => message.hint.clone(),
+            Self::Server(message) if message.sqlstate == sqlstate::UNDEFINED_OBJECT => {
+                message.hint.clone().or(Some(YOUNGER_PUBLICATION.into()))
+            }
+            Self::PublicationSkipped(_) => Some(YOUNGER_PUBLICATION.into()),
+            Self::Server(message) => message.hint.clone(),
             Self::TlsRefused => {
                 Some("Set ssl = on in postgresql.conf, or sslmode to prefer.".into())
             }

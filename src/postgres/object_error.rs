@@ -24,6 +24,12 @@ pub enum ObjectError {
         name: String,
         create_sql: String,
     },
+    /// The slot is older than any publication that could be made now.
+    PublicationGone {
+        name: String,
+        slot: String,
+        create_sql: String,
+    },
     /// The server did not let this role create or change the publication.
     PublicationRefused {
         name: String,
@@ -77,6 +83,9 @@ impl ObjectError {
                 Some(format!("The database has {}.", near.join(", ")))
             }
             Self::SlotUnusable { verdict, .. } => verdict.detail(),
+            Self::PublicationGone { slot, .. } => Some(format!(
+                "Replication slot \"{slot}\" exists. What was committed while there was no publication cannot be sent through a younger one; the server refuses it (42704)."
+            )),
             _ => None,
         }
     }
@@ -93,13 +102,16 @@ impl ObjectError {
             | Self::PublicationRefused { sql, .. }
             | Self::PublicationLacksTable { sql, .. }
             | Self::PublicationLacksInserts { sql, .. } => run(sql),
+            Self::PublicationGone { slot, create_sql, .. } => Some(format!(
+                "If no table was written to since the publication was dropped, make it again: {create_sql}; Otherwise drop the slot too (SELECT pg_drop_replication_slot('{slot}');): the next start publishes the retained rows again, and events that were already deleted are lost."
+            )),
             Self::PublicationForAllTables { .. } => Some(
                 "Use another publication name, or the mode all_tables to keep it as it is.".into(),
             ),
             Self::SlotUnusable { name, verdict } => verdict.hint(name),
-            Self::SlotAppeared { .. } => {
-                Some("Start again: the slot that exists now is used as it is.".into())
-            }
+            Self::SlotAppeared { name } => Some(format!(
+                "Drop it and start again, so that snapshot and stream meet: SELECT pg_drop_replication_slot('{name}'); A start that takes it as it is leaves out what was committed between the two."
+            )),
             Self::SlotMoved { name, .. } => Some(format!(
                 "Drop the slot and start again: SELECT pg_drop_replication_slot('{name}');"
             )),
@@ -131,7 +143,7 @@ impl fmt::Display for ObjectError {
             Self::NotPublishable { table, kind } => {
                 write!(f, "\"{table}\" is {kind}: its rows cannot be published")
             }
-            Self::PublicationMissing { name, .. } => {
+            Self::PublicationMissing { name, .. } | Self::PublicationGone { name, .. } => {
                 write!(f, "publication \"{name}\" does not exist")
             }
             Self::PublicationRefused { name, source, .. } => {

@@ -2,12 +2,15 @@
 
 use super::RelayError;
 use crate::pipeline::PipelineError;
-use crate::postgres::PostgresError;
+use crate::postgres::slot::SlotVerdict;
+use crate::postgres::{ObjectError, PostgresError, sqlstate};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disposition {
     /// Heals by itself, or by somebody's hand elsewhere: try again for ever, with pauses.
     Retry,
+    /// Somebody has to mend it on the server: blocked until then, and asked again with pauses.
+    Wait,
     /// The operator has to choose: stay up, say so, confirm nothing, do not connect again.
     Hold,
     /// The configuration or the environment is wrong in a way that trying again cannot change.
@@ -26,10 +29,32 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         }
         RelayError::Publish(_) => Disposition::Exit,
         RelayError::Undeliverable(_) => Disposition::Exit,
-        // A missing table, publication or grant is mended on the server, not here.
-        RelayError::Source(_) => Disposition::Retry,
-        RelayError::Lost(_) => Disposition::Hold,
+        RelayError::Object(error) => object(error),
         RelayError::ProducerGone => Disposition::Exit,
+    }
+}
+
+fn object(error: &ObjectError) -> Disposition {
+    match error {
+        ObjectError::Session(error) => postgres(error),
+        // Rows lie between what was published and what the slot would send next: going on by itself
+        // would leave them out without a word.
+        ObjectError::SlotAppeared { .. } | ObjectError::SlotMoved { .. } => Disposition::Hold,
+        ObjectError::SlotUnusable {
+            verdict: SlotVerdict::Lost { .. },
+            ..
+        } => Disposition::Hold,
+        ObjectError::SlotUnusable { .. }
+        | ObjectError::NoTable { .. }
+        | ObjectError::NotPublishable { .. }
+        | ObjectError::PublicationMissing { .. }
+        | ObjectError::PublicationGone { .. }
+        | ObjectError::PublicationRefused { .. }
+        | ObjectError::PublicationLacksTable { .. }
+        | ObjectError::PublicationLacksInserts { .. }
+        | ObjectError::PublicationForAllTables { .. }
+        | ObjectError::FailoverUnsupported { .. }
+        | ObjectError::NotUtf8 { .. } => Disposition::Wait,
     }
 }
 
@@ -49,11 +74,14 @@ fn postgres(error: &PostgresError) -> Disposition {
         | PostgresError::TlsFile { .. }
         | PostgresError::PasswordMissing { .. }
         | PostgresError::AuthenticationMethod { .. } => Disposition::Exit,
+        // The publication is gone, or younger than what the slot has to send.
+        PostgresError::PublicationSkipped(_) => Disposition::Wait,
+        PostgresError::Server(message) if message.sqlstate == sqlstate::UNDEFINED_OBJECT => {
+            Disposition::Wait
+        }
         // Whatever the server refuses can be mended on the server, and is cheap to ask again: a
         // password that is rotated, a database that is restored, a right that is granted.
-        PostgresError::Server(_) | PostgresError::Sql(_) | PostgresError::PublicationSkipped(_) => {
-            Disposition::Retry
-        }
+        PostgresError::Server(_) | PostgresError::Sql(_) => Disposition::Retry,
         PostgresError::Connect { .. }
         | PostgresError::ConnectTimeout { .. }
         | PostgresError::TlsRefused

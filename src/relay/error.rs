@@ -6,7 +6,8 @@ use std::fmt;
 use crate::kafka::{DeliveryError, PublishError};
 use crate::observe::Problem;
 use crate::pipeline::PipelineError;
-use crate::postgres::{PostgresError, chain};
+use crate::postgres::slot::SlotVerdict;
+use crate::postgres::{ObjectError, PostgresError, chain};
 
 #[derive(Debug)]
 pub enum RelayError {
@@ -15,10 +16,8 @@ pub enum RelayError {
     Publish(PublishError),
     /// A record cannot be delivered and `relay.on_blocked` is `exit`.
     Undeliverable(DeliveryError),
-    /// The slot or the publication is not what the configuration needs.
-    Source(Problem),
-    /// The slot is invalidated: the problem's detail says which positions cannot be streamed.
-    Lost(Problem),
+    /// Table, slot or publication is not what the configuration needs.
+    Object(ObjectError),
     /// The producer's thread ended by itself.
     ProducerGone,
 }
@@ -42,10 +41,32 @@ impl RelayError {
             }
             Self::Publish(error) => problem(error.to_string(), error.source().map(chain), None),
             Self::Undeliverable(error) => problem(error.to_string(), None, Some(error.hint())),
-            Self::Source(problem) | Self::Lost(problem) => problem.clone(),
+            Self::Object(error) => problem(error.to_string(), error.detail(), error.hint()),
             Self::ProducerGone => {
                 problem("the Kafka producer ended unexpectedly".into(), None, None)
             }
+        }
+    }
+}
+
+impl RelayError {
+    /// The slot is invalidated: its detail says which positions cannot be streamed any more.
+    pub(super) const fn is_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::Object(ObjectError::SlotUnusable {
+                verdict: SlotVerdict::Lost { .. },
+                ..
+            })
+        )
+    }
+}
+
+impl From<ObjectError> for RelayError {
+    fn from(error: ObjectError) -> Self {
+        match error {
+            ObjectError::Session(error) => Self::Postgres(error),
+            error => Self::Object(error),
         }
     }
 }

@@ -4,6 +4,7 @@
 mod appetite;
 mod backoff;
 mod brokers;
+mod describing;
 mod disposition;
 mod error;
 mod health;
@@ -21,14 +22,17 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crate::config::Config;
+use crate::lsn::Lsn;
 use crate::observe::{Positions, Repeated, State};
 use crate::pipeline::Pipeline;
+use crate::postgres::snapshot::SnapshotMode;
 use crate::router::EventRouter;
 use crate::timestamp::Timestamp;
 use backoff::Backoff;
 use disposition::{Disposition, disposition};
-use opening::{AfterSnapshot, Opened, Plan};
+use opening::{AfterSnapshot, Opened, Plan, StreamOrigin};
 use outbound::Outbound;
+use streaming::Source;
 
 pub use error::RelayError;
 pub use options::{OnBlocked, Options};
@@ -60,6 +64,13 @@ pub struct Relay {
     view: View,
     stop: Stop,
     outbound: Outbound,
+    /// What the pipeline's position belongs to.
+    origin: Option<StreamOrigin>,
+    /// A snapshot of this process is complete.
+    snapshot_taken: bool,
+    /// A snapshot was begun and is not complete.
+    in_snapshot: bool,
+    show_at: tokio::time::Interval,
     backoff: Backoff,
     repeated: Repeated,
     updates_seen: u64,
@@ -106,6 +117,10 @@ impl Relay {
             view,
             stop,
             outbound,
+            origin: None,
+            snapshot_taken: false,
+            in_snapshot: false,
+            show_at: ticks(),
             backoff,
             repeated,
             updates_seen: 0,
@@ -133,11 +148,16 @@ impl Relay {
                     match disposition(&error) {
                         Disposition::Exit => return Err(error),
                         Disposition::Hold => return self.hold(error).await,
-                        Disposition::Retry => match self.pause_after(&error).await {
-                            Ok(()) => {}
-                            Err(Interrupted::Stop) => return Ok(self.stopped_without_stream()),
-                            Err(Interrupted::Failed(error)) => return Err(error),
-                        },
+                        Disposition::Wait if self.config.relay.on_blocked == OnBlocked::Exit => {
+                            return Err(error);
+                        }
+                        Disposition::Retry | Disposition::Wait => {
+                            match self.pause_after(&error).await {
+                                Ok(()) => {}
+                                Err(Interrupted::Stop) => return Ok(self.stopped_without_stream()),
+                                Err(Interrupted::Failed(error)) => return Err(error),
+                            }
+                        }
                     }
                 }
             }
@@ -148,10 +168,17 @@ impl Relay {
     async fn session(&mut self) -> Result<Ended, Interrupted> {
         self.view.set_state(State::Starting);
         let (config, view) = (self.config.clone(), self.view.clone());
-        let opening = async move { opening::open(&config, &view).await };
+        let snapshot = match config.snapshot.mode {
+            SnapshotMode::Always if self.snapshot_taken => SnapshotMode::Initial,
+            mode => mode,
+        };
+        let opening = async move { opening::open(&config, snapshot, &view).await };
         let Opened {
             session,
+            origin,
+            options,
             tables,
+            only_ours,
             types,
             plan,
         } = self.drive(opening).await??;
@@ -159,22 +186,45 @@ impl Relay {
         // What an earlier stream left in flight settles first, or rows that the server sends again
         // could overtake their own first copies.
         self.drain_window().await?;
-        self.opened();
-        match plan {
-            Plan::Stream { confirmed } => self.stream(session, &tables, confirmed).await,
+        let (session, confirmed, is_new) = match plan {
+            Plan::Stream { confirmed, is_new } => (session, confirmed, is_new),
             Plan::Snapshot { snapshot, then } => {
                 let (session, from) = self.publish_snapshot(session, snapshot).await?;
                 match then {
-                    AfterSnapshot::NewSlot => self.stream(session, &tables, from).await,
-                    AfterSnapshot::ExistingSlot { confirmed } => {
-                        self.stream(session, &tables, confirmed).await
-                    }
-                    AfterSnapshot::Nothing => Ok(Ended::Drained),
+                    AfterSnapshot::NewSlot => (session, from, true),
+                    AfterSnapshot::ExistingSlot { confirmed } => (session, confirmed, false),
+                    AfterSnapshot::Nothing => return Ok(Ended::Drained),
                 }
             }
-        }
+        };
+        self.follow(origin, confirmed, is_new);
+        let source = Source {
+            options,
+            tables,
+            only_ours,
+        };
+        self.stream(session, source, confirmed).await
     }
 
+    /// A position of ours counts before the slot's only where both are of one history: a server that
+    /// crashed may have forgotten what it was told. On another server, another timeline or with a
+    /// new slot it would skip what was never sent.
+    fn follow(&mut self, origin: StreamOrigin, confirmed: Lsn, is_new: bool) {
+        if is_new || self.origin.as_ref() != Some(&origin) {
+            if let Some(known) = &self.origin {
+                tracing::warn!(
+                    known_system = known.system_id, known_timeline = known.timeline,
+                    system = origin.system_id, timeline = origin.timeline,
+                    new_slot = is_new, lsn = %confirmed,
+                    "another server, timeline or slot than before: streaming from the slot's own position"
+                );
+            }
+            self.outbound.pipeline.forget_position();
+        }
+        self.origin = Some(origin);
+    }
+
+    /// The source is seen to work: the next failure is a new one.
     fn opened(&mut self) {
         self.backoff.reset();
         if self.repeated.recovered() {
@@ -192,6 +242,7 @@ impl Relay {
                 () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
                 turn = self.outbound.turn() => turn?,
                 done = &mut work => return Ok(done),
+                _ = self.show_at.tick() => self.show(),
             }
         }
     }
@@ -203,6 +254,7 @@ impl Relay {
                 biased;
                 () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
                 turn = self.outbound.turn() => turn?,
+                _ = self.show_at.tick() => self.show(),
             }
         }
         Ok(())
@@ -222,7 +274,10 @@ impl Relay {
             self.view.report(&problem, unsaid);
         }
         self.view.set_problem(Some(problem));
-        self.view.set_state(State::Starting);
+        self.view.set_state(match disposition(error) {
+            Disposition::Wait => State::Blocked,
+            _ => State::Starting,
+        });
         let pause = self.backoff.pause();
         self.drive(tokio::time::sleep(pause)).await
     }
@@ -232,9 +287,10 @@ impl Relay {
         let problem = error.problem();
         self.view.report(&problem, 0);
         self.view.set_problem(Some(problem));
-        self.view.set_state(match error {
-            RelayError::Lost(_) => State::Lost,
-            _ => State::Blocked,
+        self.view.set_state(if error.is_loss() {
+            State::Lost
+        } else {
+            State::Blocked
         });
         if self.config.relay.on_blocked == OnBlocked::Exit {
             return Err(error);
@@ -250,7 +306,7 @@ impl Relay {
 
     /// Without a stream nothing can be confirmed; what is outstanding comes again.
     fn stopped_without_stream(&self) -> Ended {
-        if self.outbound.is_empty() {
+        if self.outbound.is_empty() && !self.in_snapshot {
             Ended::Drained
         } else {
             Ended::Undrained
@@ -316,6 +372,13 @@ impl Relay {
             .kafka_reachable
             .set(i64::from(health.is_reachable()));
     }
+}
+
+/// When the numbers are shown, in every state.
+fn ticks() -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(Duration::from_millis(500));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks
 }
 
 /// The pipeline counts; a counter follows.

@@ -6,26 +6,39 @@ use std::time::Duration;
 use super::{RelayError, View};
 use crate::config::Config;
 use crate::lsn::Lsn;
-use crate::observe::{Problem, State};
+use crate::observe::State;
 use crate::outbox::TypeCatalog;
-use crate::postgres::publication::{Publication, PublicationChange};
+use crate::postgres::publication::{self, Publication, PublicationChange};
 use crate::postgres::slot::{self, SlotDescription, SlotVerdict};
-use crate::postgres::snapshot::{Snapshot, StartPlan};
+use crate::postgres::snapshot::{Snapshot, SnapshotMode, StartPlan};
 use crate::postgres::table::OutboxTable;
 use crate::postgres::{self, ObjectError, ReplicationSession};
 
 /// A session that holds the lead, and what is to be done with it.
 pub(super) struct Opened {
     pub(super) session: ReplicationSession,
+    pub(super) origin: StreamOrigin,
+    /// Ordinary sessions go to the same server.
+    pub(super) options: postgres::Options,
     pub(super) tables: Vec<OutboxTable>,
+    /// The publication sends nothing else.
+    pub(super) only_ours: bool,
     pub(super) types: TypeCatalog,
     pub(super) plan: Plan,
+}
+
+/// What a position belongs to: on another server or another timeline the same number is another
+/// place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StreamOrigin {
+    pub(super) system_id: String,
+    pub(super) timeline: u32,
 }
 
 #[expect(clippy::large_enum_variant, reason = "one value per connection")]
 pub(super) enum Plan {
     /// Stream from the slot, which stands at this position.
-    Stream { confirmed: Lsn },
+    Stream { confirmed: Lsn, is_new: bool },
     /// Publish the retained rows first; then stream from the slot, where there is to be one.
     Snapshot {
         snapshot: Snapshot,
@@ -44,36 +57,75 @@ pub(super) enum AfterSnapshot {
     Nothing,
 }
 
-pub(super) async fn open(config: &Config, view: &View) -> Result<Opened, RelayError> {
+/// `snapshot` is the mode that counts now; a process takes `always` once.
+pub(super) async fn open(
+    config: &Config,
+    snapshot: SnapshotMode,
+    view: &View,
+) -> Result<Opened, RelayError> {
     let mut session = postgres::connect_replication(&config.postgres).await?;
     session.prepare(config.postgres.wal_sender_timeout).await?;
     take_lead(&mut session, config, view).await?;
-    let client = postgres::connect(&config.postgres).await?;
+    let identity = session.identify_system().await?;
+    let options = postgres::Options {
+        hosts: vec![session.host().clone()],
+        ..config.postgres.clone()
+    };
+    let client = postgres::connect(&options).await?;
     let tables = OutboxTable::resolve(&client, &config.tables).await?;
     // The publication comes before the slot: a slot cannot read through one that is younger.
-    let (_, change) = Publication::ensure(&client, &config.publication, &tables).await?;
+    let found = SlotDescription::read(&client, &config.slot.name).await?;
+    if found.is_some() {
+        refuse_younger_publication(&client, config, &tables).await?;
+    }
+    let (publication, change) = Publication::ensure(&client, &config.publication, &tables).await?;
     if change != PublicationChange::Unchanged {
         tracing::info!(publication = %config.publication.name, ?change, "publication made");
     }
     let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
     let types = postgres::catalog::describe(&client, &oids, &[]).await?;
-    let plan = plan(config, &mut session, client, &tables).await?;
+    let plan = plan(config, snapshot, &mut session, client, found, &tables).await?;
     Ok(Opened {
         session,
+        origin: StreamOrigin {
+            system_id: identity.system_id,
+            timeline: identity.timeline,
+        },
+        options,
+        only_ours: publication.sends_only(&tables),
         tables,
         types,
         plan,
     })
 }
 
+/// A publication that is made now does not exist for what the slot has yet to send.
+async fn refuse_younger_publication(
+    client: &tokio_postgres::Client,
+    config: &Config,
+    tables: &[OutboxTable],
+) -> Result<(), RelayError> {
+    let options = &config.publication;
+    if Publication::read(client, &options.name).await?.is_some() {
+        return Ok(());
+    }
+    Err(ObjectError::PublicationGone {
+        name: options.name.to_string(),
+        slot: config.slot.name.to_string(),
+        create_sql: publication::create_sql(options, tables),
+    }
+    .into())
+}
+
 async fn plan(
     config: &Config,
+    snapshot: SnapshotMode,
     session: &mut ReplicationSession,
     client: tokio_postgres::Client,
+    found: Option<SlotDescription>,
     tables: &[OutboxTable],
 ) -> Result<Plan, RelayError> {
     let options = &config.slot;
-    let found = SlotDescription::read(&client, &options.name).await?;
     let mut verdict = found.as_ref().map_or(SlotVerdict::Missing, |slot| {
         slot.verdict(&config.postgres.database, None)
     });
@@ -85,19 +137,21 @@ async fn plan(
         .as_ref()
         .and_then(|slot| slot.confirmed_flush_lsn)
         .unwrap_or_default();
-    match StartPlan::decide(config.snapshot.mode, options.create, &verdict) {
+    match StartPlan::decide(snapshot, options.create, &verdict) {
         StartPlan::Stream => {
             let retained_bytes = found.as_ref().map(SlotDescription::retained_bytes);
             tracing::info!(slot = %options.name, lsn = %confirmed, retained_bytes, "slot found");
             if options.failover && found.is_some_and(|slot| slot.failover != Some(true)) {
                 slot::set_failover(session, options).await?;
             }
-            Ok(Plan::Stream { confirmed })
+            let is_new = false;
+            Ok(Plan::Stream { confirmed, is_new })
         }
         StartPlan::CreateSlot => {
             let confirmed = slot::create(&client, options).await?;
             tracing::info!(slot = %options.name, lsn = %confirmed, "slot created without a snapshot");
-            Ok(Plan::Stream { confirmed })
+            let is_new = true;
+            Ok(Plan::Stream { confirmed, is_new })
         }
         StartPlan::ReplaceLostSlot => {
             tracing::warn!(slot = %options.name, "the invalidated slot is replaced, as snapshot.mode asks");
@@ -183,23 +237,5 @@ impl Drop for CancelOnDrop {
             let cancelled = tokio::time::timeout(Duration::from_secs(2), canceller.cancel()).await;
             tracing::debug!(?cancelled, "the wait for the lead was cancelled");
         });
-    }
-}
-
-impl From<ObjectError> for RelayError {
-    fn from(error: ObjectError) -> Self {
-        let problem = Problem {
-            message: error.to_string(),
-            detail: error.detail(),
-            hint: error.hint(),
-        };
-        match error {
-            ObjectError::Session(error) => Self::Postgres(error),
-            ObjectError::SlotUnusable {
-                verdict: SlotVerdict::Lost { .. },
-                ..
-            } => Self::Lost(problem),
-            _ => Self::Source(problem),
-        }
     }
 }

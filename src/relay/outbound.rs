@@ -89,6 +89,8 @@ impl Outbound {
     /// Waits for deliveries or for the time of the next attempt, and deals with either.
     /// Cancel-safe: nothing is awaited between taking reports and settling them.
     pub(super) async fn turn(&mut self) -> Result<(), RelayError> {
+        // Whatever ended the stream, what was issued goes out: nobody else would send it.
+        self.send();
         let retry_at = self.trouble.retry_at();
         tokio::select! {
             biased;

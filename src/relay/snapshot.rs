@@ -17,6 +17,7 @@ impl Relay {
         mut snapshot: Snapshot,
     ) -> Result<(ReplicationSession, Lsn), Interrupted> {
         self.view.set_state(State::Snapshotting);
+        self.in_snapshot = true;
         let (consistent_point, taken_at) = (snapshot.consistent_point(), snapshot.taken_at());
         let mut shown = 0;
         // Rows that are held at once beside the window.
@@ -33,13 +34,14 @@ impl Relay {
             }
             if snapshot.rows_read() >= shown + SHOW_EVERY {
                 shown = snapshot.rows_read();
-                self.show();
                 tracing::info!(rows = shown, of = snapshot.rows(), "snapshot goes on");
             }
         }
         self.drain_window().await?;
         let rows = snapshot.rows_read();
         let confirmed = snapshot.finish(&mut session, &self.config.slot).await?;
+        (self.in_snapshot, self.snapshot_taken) = (false, true);
+        self.opened();
         tracing::info!(rows, lsn = %confirmed, "snapshot complete");
         Ok((session, confirmed))
     }
@@ -50,6 +52,7 @@ impl Relay {
                 biased;
                 () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
                 turn = self.outbound.turn() => turn?,
+                _ = self.show_at.tick() => self.show(),
             }
         }
         Ok(())

@@ -1,17 +1,16 @@
 //! The loop: bytes in, records out, deliveries in, positions out.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use tokio_postgres::Client;
 
 use super::appetite::Appetite;
+use super::describing::{Describing, described};
 use super::outbound::until;
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
 use crate::lsn::Lsn;
 use crate::observe::{Problem, State};
-use crate::outbox::TypeCatalog;
 use crate::pipeline::PipelineError;
 use crate::postgres::table::OutboxTable;
 use crate::postgres::{self, PostgresError, ReplicationSession, ReplicationStream};
@@ -19,24 +18,39 @@ use crate::router::DropReason;
 use crate::timestamp::Timestamp;
 use crate::wire::{CopyMessage, StartReplication, StatusUpdate};
 
+/// What a stream is read from.
+pub(super) struct Source {
+    /// For ordinary sessions with the server that streams.
+    pub(super) options: postgres::Options,
+    pub(super) tables: Vec<OutboxTable>,
+    /// The publication sends nothing else.
+    pub(super) only_ours: bool,
+}
+
 /// What the loop keeps beside the stream.
-struct Loop {
+pub(super) struct Loop {
+    pub(super) source: Source,
     stream: ReplicationStream,
     pace: Pace,
     /// Set once a stop was asked for: when to give up waiting for Kafka.
     give_up_at: Option<Instant>,
     /// `--until current`: the position to reach.
     target: Option<Lsn>,
+    /// The target is confirmed: nothing more is begun.
+    reached: bool,
+    /// Without an error for long enough, or with a message of the stream.
+    works: bool,
+    started_at: Instant,
     /// A row that cannot be routed stands at the front; nothing behind it is read.
     held: Option<Problem>,
     /// Since when nothing is read.
     paused_at: Option<Instant>,
     appetite: Appetite,
     /// A table changed: what the catalog says of it is being read, its rows wait.
-    describing: Option<Describing>,
+    pub(super) describing: Option<Describing>,
+    /// Where it was read the last time.
+    pub(super) catalog: Option<Client>,
 }
-
-type Describing = Pin<Box<dyn Future<Output = Result<TypeCatalog, PostgresError>> + Send>>;
 
 /// When the next status update is due.
 struct Pace {
@@ -59,30 +73,29 @@ impl Pace {
     }
 }
 
-/// Metrics, and the look at how long the server has been silent.
-const TICK: Duration = Duration::from_millis(500);
+/// A server that refuses a stream does so sooner.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-async fn described(describing: &mut Option<Describing>) -> Result<TypeCatalog, PostgresError> {
-    match describing {
-        Some(describing) => describing.await,
-        None => std::future::pending().await,
-    }
+async fn server_position(options: &postgres::Options) -> Result<Lsn, PostgresError> {
+    let client = postgres::connect(options).await?;
+    postgres::current_position(&client).await
 }
-
-/// A change of the table may hold its lock for a while.
-const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Relay {
     /// Streams until a stop is asked for, `--until` is reached, or something breaks.
     pub(super) async fn stream(
         &mut self,
         session: ReplicationSession,
-        tables: &[OutboxTable],
+        source: Source,
         confirmed: Lsn,
     ) -> Result<Ended, Interrupted> {
         let target = match self.until {
             Until::Stopped => None,
-            Until::Current => Some(self.server_position().await.map_err(RelayError::from)?),
+            Until::Current => Some(
+                server_position(&source.options)
+                    .await
+                    .map_err(RelayError::from)?,
+            ),
         };
         self.outbound.pipeline.start_stream(confirmed);
         let start_lsn = self.outbound.pipeline.confirmed();
@@ -92,7 +105,11 @@ impl Relay {
             start_lsn,
         };
         let stream = session.start(&start).await.map_err(RelayError::from)?;
-        let names: Vec<_> = tables.iter().map(|table| table.qualified_name()).collect();
+        let names: Vec<_> = source
+            .tables
+            .iter()
+            .map(|table| table.qualified_name())
+            .collect();
         tracing::info!(lsn = %start_lsn, tables = names.join(", "), "streaming");
         self.view.set_state(State::Streaming);
         // Three updates within the time after which the server would give us up.
@@ -105,33 +122,31 @@ impl Relay {
             reply_now: true,
         };
         let state = Loop {
+            source,
             stream,
             pace,
             give_up_at: None,
             target,
+            reached: false,
+            works: false,
+            started_at: Instant::now(),
             held: None,
             paused_at: None,
             appetite: Appetite::default(),
             describing: None,
+            catalog: None,
         };
         self.run_loop(state).await
-    }
-
-    async fn server_position(&self) -> Result<Lsn, PostgresError> {
-        let client = postgres::connect(&self.config.postgres).await?;
-        postgres::current_position(&client).await
     }
 
     /// One turn takes the first of these that is due: the request to stop; the status update,
     /// before everything that a busy stream could starve it with; deliveries and retries; the tick;
     /// new bytes, while there is room. Then everything that can move moves.
     async fn run_loop(&mut self, mut state: Loop) -> Result<Ended, Interrupted> {
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             self.take_buffered(&mut state)?;
             self.outbound.send();
-            self.describe(&mut state);
+            self.describe(&mut state, Duration::ZERO);
             if self.is_done(&mut state) {
                 return self.finish(state).await;
             }
@@ -145,13 +160,13 @@ impl Relay {
                     self.view.set_state(State::Stopping);
                 }
                 () = tokio::time::sleep_until(due_at) => self.queue_status(&mut state),
-                types = described(&mut state.describing) => {
-                    state.describing = None;
-                    self.outbound.pipeline.learn_types(types.map_err(RelayError::from)?);
+                (client, types) = described(&mut state.describing) => {
+                    (state.describing, state.catalog) = (None, client);
+                    self.learn(&mut state, types);
                 }
                 () = until(state.give_up_at) => return Ok(Ended::Undrained),
                 turn = self.outbound.turn() => turn?,
-                _ = tick.tick() => self.on_tick(&state, reading)?,
+                _ = self.show_at.tick() => self.on_tick(&mut state, reading)?,
                 moved = state.stream.progress(reading) => {
                     let bytes = moved.map_err(RelayError::from)?;
                     self.take_buffered(&mut state)?;
@@ -169,30 +184,10 @@ impl Relay {
     /// A stop finishes the transaction whose rows are already on their way: its records would
     /// otherwise come a second time.
     fn may_read(&self, state: &Loop) -> bool {
-        let wanted = state.give_up_at.is_none() || self.outbound.pipeline.in_transaction();
+        let wanted = (state.give_up_at.is_none() && !state.reached)
+            || self.outbound.pipeline.in_transaction();
         let undescribed = self.outbound.pipeline.undescribed().is_some();
         wanted && !undescribed && state.held.is_none() && self.outbound.can_accept()
-    }
-
-    /// Begins to read what the catalog says of a table that the stream has just described.
-    fn describe(&self, state: &mut Loop) {
-        if state.describing.is_some() {
-            return;
-        }
-        if let Some(relation) = self.outbound.pipeline.undescribed() {
-            let (options, table) = (self.config.postgres.clone(), relation.oid);
-            let types: Vec<u32> = relation.columns.iter().map(|c| c.type_oid).collect();
-            tracing::debug!(table = relation.qualified_name(), "reading its types");
-            state.describing = Some(Box::pin(async move {
-                let read = async {
-                    let client = postgres::connect(&options).await?;
-                    postgres::catalog::describe(&client, &[table], &types).await
-                };
-                let patience = DESCRIBE_TIMEOUT;
-                let silent = |_| PostgresError::Silent { after: patience };
-                tokio::time::timeout(patience, read).await.map_err(silent)?
-            }));
-        }
     }
 
     /// Whole messages in the buffer, as long as the window has room.
@@ -214,7 +209,7 @@ impl Relay {
             state.pace.reply_now |= reply;
             match taken {
                 None => break,
-                Some(Ok(())) => {}
+                Some(Ok(())) => self.note_works(state),
                 Some(Err(error @ PipelineError::Route(_))) => self.hold_row(state, error)?,
                 Some(Err(error)) => return Err(RelayError::Pipeline(error)),
             }
@@ -239,17 +234,23 @@ impl Relay {
         Ok(())
     }
 
+    fn note_works(&mut self, state: &mut Loop) {
+        if !state.works {
+            state.works = true;
+            self.opened();
+        }
+    }
+
     fn is_done(&self, state: &mut Loop) -> bool {
         let pipeline = &self.outbound.pipeline;
         let quiet =
             self.outbound.is_empty() && (!pipeline.in_transaction() || state.held.is_some());
         if let Some(target) = state.target
             && pipeline.confirmed() >= target
-            && quiet
         {
-            return true;
+            state.reached = true;
         }
-        state.give_up_at.is_some() && quiet
+        (state.reached || state.give_up_at.is_some()) && quiet
     }
 
     fn queue_status(&self, state: &mut Loop) {
@@ -271,7 +272,10 @@ impl Relay {
         self.view.metrics.status_updates.inc();
     }
 
-    fn on_tick(&mut self, state: &Loop, reading: bool) -> Result<(), RelayError> {
+    fn on_tick(&mut self, state: &mut Loop, reading: bool) -> Result<(), RelayError> {
+        if state.started_at.elapsed() > SETTLED_AFTER {
+            self.note_works(state);
+        }
         self.outbound.count_confirmed();
         self.outbound.look_for_brokers(Instant::now());
         // The end of a delivery's trouble does not free the row.
@@ -330,6 +334,7 @@ impl Relay {
     async fn finish(&mut self, state: Loop) -> Result<Ended, Interrupted> {
         self.view.set_state(State::Stopping);
         let confirmed = self.outbound.pipeline.confirmed();
+        let held = state.held.is_some();
         let last = StatusUpdate {
             written: self.outbound.pipeline.received().max(confirmed),
             flushed: confirmed,
@@ -347,6 +352,10 @@ impl Relay {
             Err(_) => tracing::warn!("the server did not take the last position in time"),
         }
         self.show();
+        if held {
+            tracing::warn!(lsn = %confirmed, "stopped in front of a row that cannot be routed");
+            return Ok(Ended::Undrained);
+        }
         tracing::info!(lsn = %confirmed, "drained and confirmed");
         Ok(Ended::Drained)
     }

@@ -62,6 +62,8 @@ pub enum DropReason {
     Delete,
     Truncate,
     Update,
+    /// Of a table that the publication sends and the configuration does not name.
+    OtherTable,
 }
 
 /// Something worth counting about a record that was published.
@@ -81,6 +83,7 @@ impl DropReason {
             Self::Delete => "delete",
             Self::Truncate => "truncate",
             Self::Update => "update",
+            Self::OtherTable => "other_table",
         }
     }
 }
@@ -125,6 +128,9 @@ impl EventRouter {
     }
 
     pub fn route(&mut self, change: &Change<'_, '_>) -> Result<Routed, RouteError> {
+        if self.catalog.is_other_table(change.relation.oid) {
+            return Ok(Routed::Drop(DropReason::OtherTable));
+        }
         let source = match change.operation {
             Operation::Delete => return Ok(Routed::Drop(DropReason::Delete)),
             Operation::Truncate => return Ok(Routed::Drop(DropReason::Truncate)),

@@ -290,7 +290,13 @@ async fn a_row_without_a_topic_blocks_and_nothing_behind_it_is_confirmed() {
         "what is behind the row is not published"
     );
     let pid = walsender(&scene.client).await;
-    assert!(relay.stop().success());
+    wait_until(Duration::from_secs(10), "the lag grows", async || {
+        relay
+            .metric("outboxd_lag_seconds")
+            .is_some_and(|lag| lag > 1.0)
+    })
+    .await;
+    assert_eq!(relay.stop().code(), Some(1), "the row is still to come");
 
     // The row is still the next one: nothing was skipped.
     let relay = Relay::start(&scene.postgres, &scene.kafka, &["relay.on_blocked=exit"]);

@@ -11,4 +11,5 @@ mod blocked;
 mod delivery;
 mod faults;
 mod snapshot;
+mod source;
 mod types;

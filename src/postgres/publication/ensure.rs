@@ -78,10 +78,7 @@ async fn run(
 }
 
 /// What the mode would create. Modes that create nothing get what the outbox needs.
-pub(in crate::postgres) fn create_sql(
-    options: &PublicationOptions,
-    tables: &[OutboxTable],
-) -> String {
+pub fn create_sql(options: &PublicationOptions, tables: &[OutboxTable]) -> String {
     let mut sql = format!(
         "CREATE PUBLICATION {}",
         quote_identifier(options.name.as_str())

@@ -5,7 +5,7 @@ mod options;
 mod state;
 
 pub use ensure::PublicationChange;
-pub(super) use ensure::create_sql;
+pub use ensure::create_sql;
 pub use options::{
     Operations, PublicationMode, PublicationName, PublicationNameError, PublicationOptions,
 };

@@ -129,6 +129,17 @@ impl Publication {
         }
     }
 
+    /// Rows of other tables cannot come.
+    pub fn sends_only(&self, tables: &[OutboxTable]) -> bool {
+        let is_ours = |oid: u32| tables.iter().any(|table| table.holds(oid));
+        !self.all_tables
+            && self.schemas.is_empty()
+            && self
+                .published
+                .iter()
+                .all(|published| is_ours(published.oid))
+    }
+
     /// Exactly the tables are listed, and nothing else is sent.
     pub fn lists_exactly(&self, tables: &[OutboxTable]) -> bool {
         let mut listed = self.listed.clone();

@@ -1,4 +1,6 @@
 use std::fs::{self, File};
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -54,6 +56,11 @@ fn server_user() -> Option<(u32, u32)> {
 
 impl Postgres {
     pub fn start(version: Version, settings: &[(&str, &str)]) -> Self {
+        Self::start_on(version, free_port(), settings)
+    }
+
+    /// A cluster of its own behind an address that is known already.
+    pub fn start_on(version: Version, port: u16, settings: &[(&str, &str)]) -> Self {
         let home = super::servers().join(match version {
             Version::V14 => "postgres-14",
             Version::V18 => "postgres-18",
@@ -66,7 +73,7 @@ impl Postgres {
         let mut server = Self {
             folder,
             home,
-            port: free_port(),
+            port,
             child: None,
         };
         server.initialize(settings);
@@ -180,6 +187,26 @@ impl Postgres {
         let mut child = self.child.take().expect("it runs");
         signal(child.id(), "KILL");
         child.wait().unwrap();
+    }
+
+    /// Another reader of the slot: it has it until the connection is dropped.
+    pub fn stream_elsewhere(&self, slot: &str, publication: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let parameters = "user\0postgres\0database\0postgres\0replication\0database\0\0";
+        let start = format!(
+            "START_REPLICATION SLOT \"{slot}\" LOGICAL 0/0 (proto_version '1', publication_names '{publication}')\0"
+        );
+        let length =
+            |text: &str, more: usize| u32::try_from(text.len() + more).unwrap().to_be_bytes();
+        let mut bytes = Vec::new();
+        bytes.extend(length(parameters, 8));
+        bytes.extend(196_608_u32.to_be_bytes());
+        bytes.extend(parameters.as_bytes());
+        bytes.push(b'Q');
+        bytes.extend(length(&start, 4));
+        bytes.extend(start.as_bytes());
+        stream.write_all(&bytes).unwrap();
+        stream
     }
 
     pub fn url(&self) -> String {

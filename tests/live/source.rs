@@ -1,0 +1,264 @@
+//! The source changes under the relay: other tables, other servers, cut streams, things that are gone.
+
+use std::time::Duration;
+
+use crate::support::{
+    Consumer, Kafka, Postgres, Relay, Shop, Shutdown, Tally, Version, wait_until,
+};
+
+const TOPIC: &str = "outbox.event.order";
+const QUIET: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn insert(client: &tokio_postgres::Client, table: &str, seq: i64) {
+    client
+        .batch_execute(&format!(
+            "INSERT INTO {table} VALUES (gen_random_uuid(), 'order', 'k', {seq}, 'T', '{{}}')"
+        ))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wide_publication_publishes_the_outbox_alone() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    kafka.create_topic(TOPIC, 1, &[]).await;
+    let client = postgres.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE orders (id int PRIMARY KEY, status text);
+             CREATE TABLE outbox (id uuid, aggregatetype text, aggregateid text, seq bigint, type text,
+                                  payload jsonb) PARTITION BY RANGE (seq);
+             CREATE TABLE early PARTITION OF outbox FOR VALUES FROM (0) TO (10);
+             CREATE TABLE other_outbox (LIKE outbox);
+             CREATE PUBLICATION outbox FOR ALL TABLES",
+        )
+        .await
+        .unwrap();
+    let relay = Relay::start(&postgres, &kafka, &["outbox.table=public.outbox"]);
+    relay.wait_for_state("streaming").await;
+    let consumer = Consumer::new(&kafka, TOPIC);
+    client
+        .batch_execute("INSERT INTO orders VALUES (1, 'new'); UPDATE orders SET status = 'old'")
+        .await
+        .unwrap();
+    insert(&client, "other_outbox", 5).await;
+    insert(&client, "outbox", 1).await;
+    // A partition that was not there at the start arrives under a name that nobody configured.
+    client
+        .batch_execute("CREATE TABLE late PARTITION OF outbox FOR VALUES FROM (10) TO (20)")
+        .await
+        .unwrap();
+    insert(&client, "outbox", 11).await;
+    client.batch_execute("DROP TABLE late").await.unwrap();
+    let events = consumer.take(2);
+    assert_eq!([events[0].seq(), events[1].seq()], [1, 11]);
+    assert_eq!(consumer.next(QUIET), None);
+    wait_until(
+        PATIENCE,
+        "three rows of other tables are counted",
+        async || relay.metric("outboxd_rows_dropped_total{reason=\"other_table\"}") == Some(3.0),
+    )
+    .await;
+    assert!(relay.stop().success());
+}
+
+/// A cut anywhere in a buffer: what was taken from it before has to leave all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_cut_again_and_again_loses_nothing_and_does_not_stall() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    kafka.create_topic(TOPIC, 3, &[]).await;
+    let client = postgres.client().await;
+    Shop::create_tables(&client).await;
+    for seq in 1..=3 {
+        client
+            .batch_execute(&format!(
+                "INSERT INTO outbox VALUES (gen_random_uuid(), 'kept', 'retained', {seq}, 'T', '{{}}')"
+            ))
+            .await
+            .unwrap();
+    }
+    let relay = Relay::start(&postgres, &kafka, &["snapshot.mode=always"]);
+    relay.wait_for_state("streaming").await;
+    let shop = Shop::open(&postgres, 3000, u64::MAX).await;
+    let (consumer, mut tally) = (Consumer::new(&kafka, TOPIC), Tally::default());
+    for cut in 1..=20 {
+        let before = tally.distinct();
+        consumer.read_until(&mut tally, before + 300, PATIENCE);
+        client
+            .batch_execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_replication WHERE state = 'streaming'",
+            )
+            .await
+            .unwrap();
+        assert!(!relay.logged("state\":\"blocked"), "cut {cut}");
+    }
+    let expected = shop.finish().await;
+    let events = usize::try_from(expected.values().sum::<i64>()).unwrap();
+    consumer.read_until(&mut tally, events, PATIENCE);
+    assert!(relay.stop().success());
+    consumer.read_rest(&mut tally, QUIET);
+    println!(
+        "20 cuts, {events} events: lost 0, repeats {}",
+        tally.repeats()
+    );
+    tally.assert_complete_and_ordered(&expected);
+
+    // `always` means each start, and a reconnect is none.
+    let retained = Consumer::new(&kafka, "outbox.event.kept");
+    let seqs: Vec<i64> = retained.take(3).iter().map(|event| event.seq()).collect();
+    assert_eq!(seqs, [1, 2, 3]);
+    assert_eq!(retained.next(QUIET), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_behind_the_address_is_streamed_from_its_own_slots_position() {
+    let (mut first, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    kafka.create_topic(TOPIC, 1, &[]).await;
+    let client = first.client().await;
+    Shop::create_tables(&client).await;
+    // So far ahead that the other server's positions lie behind all of this one's.
+    client
+        .batch_execute(
+            "CREATE TABLE noise AS SELECT repeat('x', 1000) FROM generate_series(1, 50000)",
+        )
+        .await
+        .unwrap();
+    let relay = Relay::start(&first, &kafka, &["snapshot.mode=no_data"]);
+    relay.wait_for_state("streaming").await;
+    insert(&client, "outbox", 1).await;
+    let consumer = Consumer::new(&kafka, TOPIC);
+    assert_eq!(consumer.take(1)[0].seq(), 1);
+    first.stop(Shutdown::Fast);
+
+    let second = Postgres::start_on(Version::V18, first.port, &[]);
+    let client = second.client().await;
+    Shop::create_tables(&client).await;
+    wait_until(
+        PATIENCE,
+        "the relay streams from the new server",
+        async || {
+            let count = client.query_one(
+                "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'",
+                &[],
+            );
+            count.await.unwrap().get::<_, i64>(0) == 1
+        },
+    )
+    .await;
+    for seq in 2..=6 {
+        insert(&client, "outbox", seq).await;
+    }
+    let seqs: Vec<i64> = consumer.take(5).iter().map(|event| event.seq()).collect();
+    assert_eq!(seqs, [2, 3, 4, 5, 6]);
+    assert!(relay.logged("streaming from the slot's own position"));
+    assert!(relay.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publication_that_is_gone_is_not_made_again_behind_the_slot() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    kafka.create_topic(TOPIC, 1, &[]).await;
+    let client = postgres.client().await;
+    Shop::create_tables(&client).await;
+    let relay = Relay::start(&postgres, &kafka, &[]);
+    relay.wait_for_state("streaming").await;
+    insert(&client, "outbox", 1).await;
+    let consumer = Consumer::new(&kafka, TOPIC);
+    assert_eq!(consumer.take(1)[0].seq(), 1);
+    assert!(relay.stop().success());
+
+    client
+        .batch_execute("DROP PUBLICATION outbox")
+        .await
+        .unwrap();
+    let relay = Relay::start(&postgres, &kafka, &[]);
+    relay.wait_for_state("blocked").await;
+    let error = relay.status().unwrap()["error"].clone();
+    assert_eq!(error["message"], "publication \"outbox\" does not exist");
+    let hint = error["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("CREATE PUBLICATION \"outbox\" FOR TABLE \"public\".\"outbox\""),
+        "{hint}"
+    );
+    assert!(
+        hint.contains("pg_drop_replication_slot('outbox')"),
+        "{hint}"
+    );
+    let count = client
+        .query_one("SELECT count(*) FROM pg_publication", &[])
+        .await
+        .unwrap();
+    assert_eq!(count.get::<_, i64>(0), 0);
+
+    // Nothing was written meanwhile, so making it again is enough, without a restart.
+    client
+        .batch_execute(
+            "CREATE PUBLICATION outbox FOR TABLE outbox WITH (publish = 'insert, update')",
+        )
+        .await
+        .unwrap();
+    relay.wait_for_state("streaming").await;
+    insert(&client, "outbox", 2).await;
+    assert_eq!(consumer.take(1)[0].seq(), 2);
+    assert!(relay.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_in_use_is_waited_for_with_growing_pauses_and_few_words() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    kafka.create_topic(TOPIC, 1, &[]).await;
+    let client = postgres.client().await;
+    Shop::create_tables(&client).await;
+    let first = Relay::start(&postgres, &kafka, &[]);
+    first.wait_for_state("streaming").await;
+    assert!(first.stop().success());
+
+    let other = postgres.stream_elsewhere("outbox", "outbox");
+    wait_until(PATIENCE, "the other reader has the slot", async || {
+        let active = client.query_one(
+            "SELECT active FROM pg_replication_slots WHERE slot_name = 'outbox'",
+            &[],
+        );
+        active.await.unwrap().get::<_, bool>(0)
+    })
+    .await;
+    let relay = Relay::start(&postgres, &kafka, &["relay.backoff_max=1s"]);
+    let attempts = "outboxd_reconnects_total{side=\"postgres\"}";
+    wait_until(PATIENCE, "eight attempts", async || {
+        relay.metric(attempts).is_some_and(|count| count >= 8.0)
+    })
+    .await;
+    let said = relay
+        .log()
+        .iter()
+        .filter(|line| line.contains("is active for PID"))
+        .count();
+    assert_eq!(said, 1, "{:#?}", relay.log());
+    assert!(!relay.logged("recovered"), "{:#?}", relay.log());
+    drop(other);
+    relay.wait_for_state("streaming").await;
+    assert!(relay.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn until_current_ends_under_load_that_never_ends() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    kafka.create_topic(TOPIC, 1, &[]).await;
+    Shop::create_tables(&postgres.client().await).await;
+    let first = Relay::start(&postgres, &kafka, &[]);
+    first.wait_for_state("streaming").await;
+    assert!(first.stop().success());
+    let shop = Shop::open(&postgres, 3000, u64::MAX).await;
+    let args = [
+        "run".to_owned(),
+        "--until=current".to_owned(),
+        format!("--set=postgres.url={}", postgres.url()),
+        "--set=slot.name=outbox".to_owned(),
+        "--set=publication.name=outbox".to_owned(),
+        format!("--set=kafka.bootstrap.servers={}", kafka.servers()),
+    ];
+    let (status, log) = Relay::start_with(&args, &[]).wait();
+    assert!(status.success(), "{log:#?}");
+    shop.finish().await;
+}
