@@ -96,7 +96,7 @@ pub const KEYS: &[Key] = &[
     key("slot.create", "missing", "`missing`: make the slot where it does not exist. `never`: stop instead."),
     key("slot.failover", "false", "Let standbys keep a copy of the slot (PostgreSQL 17 and later)."),
     key("slot.drop_on_stop", "false",
-        "Drop the slot at a clean stop. What is committed while the relay is down is then lost."),
+        "Drop the slot at a clean stop. **Dangerous**: what is committed while the relay is down is not streamed, and is lost where the outbox does not keep its rows; the next start publishes what the table holds once more (`snapshot.mode`). A stop with something outstanding, or with a row that blocks, keeps the slot."),
     key("publication.name", "outboxd", "Publication to read through."),
     key("publication.create", "missing",
         "`missing`: make it for the outbox table where it does not exist. `never`: stop instead, with the SQL that makes it. Debezium's ways: `filtered` also corrects the tables of one that exists, `all_tables` makes it FOR ALL TABLES, `no_tables` makes it empty."),

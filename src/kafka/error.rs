@@ -135,6 +135,17 @@ impl DeliveryError {
         )
     }
 
+    /// Tells of this attempt only, not of what is wrong with a record or its topic: another attempt
+    /// succeeds, or says more.
+    pub fn concerns_the_attempt(&self) -> bool {
+        matches!(
+            self.kind,
+            DeliveryErrorKind::BatchRefused(_)
+                | DeliveryErrorKind::Purged
+                | DeliveryErrorKind::ProducerFatal(_)
+        )
+    }
+
     /// What the operator can do.
     pub fn hint(&self) -> String {
         use DeliveryErrorKind as Kind;

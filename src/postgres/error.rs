@@ -65,6 +65,8 @@ pub enum PostgresError {
     PublicationSkipped(Box<ServerMessage>),
     /// The server ended the stream by itself, as it does when it stops.
     StreamEnded,
+    /// The server waits with its shutdown for positions that cannot be confirmed now.
+    StoppingServer,
     /// An ordinary session failed without a word of the server (see `Server` for those).
     Sql(Box<tokio_postgres::Error>),
 }
@@ -89,6 +91,36 @@ impl PostgresError {
                 attempts.last().and_then(|(_, error)| error.sqlstate())
             }
             _ => None,
+        }
+    }
+
+    /// A server is on its way down or up, and says so instead of taking a session.
+    pub fn is_server_between_states(&self) -> bool {
+        match self {
+            Self::Server(message) => message.sqlstate == sqlstate::CANNOT_CONNECT_NOW,
+            Self::Unreachable { attempts } => attempts
+                .iter()
+                .any(|(_, error)| error.is_server_between_states()),
+            _ => false,
+        }
+    }
+
+    /// What it has in common with its repeats: no duration, size or process id.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Server(message) | Self::PublicationSkipped(message) => {
+                format!("server {}", message.sqlstate)
+            }
+            Self::Unreachable { attempts } => {
+                let kinds = attempts
+                    .iter()
+                    .map(|(host, error)| format!("{host}: {}", error.kind()));
+                kinds.collect::<Vec<_>>().join("; ")
+            }
+            Self::Silent { .. } => "silent".to_owned(),
+            Self::ConnectTimeout { .. } => "connect timeout".to_owned(),
+            Self::Malformed(_) => "malformed".to_owned(),
+            other => other.to_string(),
         }
     }
 
@@ -203,6 +235,7 @@ impl fmt::Display for PostgresError {
                 write!(f, "the server skips the publication's rows: {message}")
             }
             Self::StreamEnded => f.write_str("the server ended the stream"),
+            Self::StoppingServer => f.write_str("the server is shutting down"),
             Self::Sql(error) => f.write_str(&chain(error.as_ref())),
         }
     }

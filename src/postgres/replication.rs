@@ -7,9 +7,11 @@ use tokio::time::Instant;
 
 use super::channel::Channel;
 use super::connect::{self, Greeting};
+use super::slot::SlotName;
 use super::{Host, PostgresError, sqlstate};
 use crate::lsn::Lsn;
 use crate::timestamp::Timestamp;
+use crate::wire;
 use crate::wire::{
     Backend, CopyMessage, OneLine, ServerMessage, StartReplication, StatusUpdate,
     create_temporary_slot,
@@ -342,12 +344,30 @@ impl ReplicationStream {
     }
 
     /// The last status update, then the end of the copy from both sides: when this returns the
-    /// server has taken the position into the slot.
-    pub async fn finish(mut self, last: StatusUpdate, now: Timestamp) -> Result<(), PostgresError> {
+    /// server has taken the position into the slot. The slot that is to be dropped is dropped under
+    /// the session's own lead.
+    pub async fn finish(
+        mut self,
+        last: StatusUpdate,
+        now: Timestamp,
+        drop_slot: Option<&SlotName>,
+    ) -> Result<(), PostgresError> {
         last.write(now, self.channel.output());
         frontend::copy_done(self.channel.output());
+        self.until_ready("the end of the stream").await?;
+        if let Some(name) = drop_slot {
+            let command = wire::drop_slot(name.as_str());
+            frontend::query(&command, self.channel.output())
+                .map_err(|source| PostgresError::Io { source })?;
+            self.until_ready("the end of the slot").await?;
+        }
+        frontend::terminate(self.channel.output());
+        self.channel.flush().await
+    }
+
+    async fn until_ready(&mut self, expected: &'static str) -> Result<(), PostgresError> {
         loop {
-            let done = self.channel.receive(|message, tag| match message {
+            let ready = self.channel.receive(|message, tag| match message {
                 Backend::ReadyForQuery => Ok(true),
                 Backend::CopyData(_)
                 | Backend::CopyDone
@@ -356,14 +376,12 @@ impl ReplicationStream {
                 | Backend::ParameterStatus { .. }
                 | Backend::Other { .. } => Ok(false),
                 Backend::Error(message) => Err(connect::server_error(message)),
-                _ => Err(PostgresError::unexpected("the end of the stream", tag)),
+                _ => Err(PostgresError::unexpected(expected, tag)),
             });
-            if done.await? {
-                break;
+            if ready.await? {
+                return Ok(());
             }
         }
-        frontend::terminate(self.channel.output());
-        self.channel.flush().await
     }
 }
 

@@ -20,6 +20,10 @@ pub(super) enum News {
 const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Brokers {
+    pub(super) fn are_away(&self) -> bool {
+        self.said
+    }
+
     pub(super) fn look(&mut self, away: bool, now: Instant) -> Option<News> {
         if !away {
             self.away_since = None;

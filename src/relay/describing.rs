@@ -85,9 +85,10 @@ impl Relay {
                 }
             }
             Err(error) => {
-                let problem = RelayError::from(error).problem();
+                let error = RelayError::from(error);
+                let problem = error.problem();
                 let now = std::time::Instant::now();
-                if let Some(unsaid) = self.repeated.say(&problem.message, now) {
+                if let Some(unsaid) = self.repeated.say(&error.kind(), now) {
                     self.view.report(&problem, unsaid);
                 }
                 self.view.set_problem(Some(problem));

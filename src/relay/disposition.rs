@@ -93,6 +93,7 @@ fn postgres(error: &PostgresError) -> Disposition {
         | PostgresError::Io { .. }
         | PostgresError::Malformed(_)
         | PostgresError::Unexpected { .. }
-        | PostgresError::StreamEnded => Disposition::Retry,
+        | PostgresError::StreamEnded
+        | PostgresError::StoppingServer => Disposition::Retry,
     }
 }

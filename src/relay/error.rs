@@ -8,6 +8,7 @@ use crate::observe::Problem;
 use crate::pipeline::PipelineError;
 use crate::postgres::slot::SlotVerdict;
 use crate::postgres::{ObjectError, PostgresError, chain};
+use crate::router::Record;
 
 #[derive(Debug)]
 pub enum RelayError {
@@ -15,14 +16,65 @@ pub enum RelayError {
     Pipeline(PipelineError),
     Publish(PublishError),
     /// A record cannot be delivered and `relay.on_blocked` is `exit`.
-    Undeliverable(DeliveryError),
+    Undeliverable(Undelivered),
     /// Table, slot or publication is not what the configuration needs.
     Object(ObjectError),
     /// The producer's thread ended by itself.
     ProducerGone,
 }
 
+/// A failed attempt, with the event that it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undelivered {
+    pub error: DeliveryError,
+    /// The header `id`. Absent where the error is not about one record.
+    pub event_id: Option<String>,
+}
+
+impl Undelivered {
+    pub(super) fn new(error: DeliveryError, record: Option<&Record>) -> Self {
+        let record = record.filter(|_| !error.concerns_the_attempt());
+        let event_id = record.and_then(|record| {
+            let id = record.headers.iter().find(|header| *header.name == *"id")?;
+            let id = String::from_utf8_lossy(id.value.as_deref()?);
+            Some(id.chars().take(ID_CHARACTERS).collect())
+        });
+        Self { error, event_id }
+    }
+
+    pub(super) fn problem(&self) -> Problem {
+        let event = self.event_id.as_deref();
+        Problem {
+            message: self.error.to_string(),
+            detail: event.map(|id| format!("The event has the id {id}.")),
+            hint: Some(self.error.hint()),
+        }
+    }
+
+    /// What it has in common with its repeats.
+    pub(super) fn kind(&self) -> String {
+        format!("{} {}", self.error.reason(), self.error.topic)
+    }
+}
+
+/// An id is short; what is longer is something else.
+const ID_CHARACTERS: usize = 100;
+
 impl RelayError {
+    /// What it has in common with its repeats, whatever durations and sizes they tell of.
+    pub(super) fn kind(&self) -> String {
+        match self {
+            Self::Postgres(error) | Self::Object(ObjectError::Session(error)) => error.kind(),
+            Self::Undeliverable(undelivered) => undelivered.kind(),
+            Self::Pipeline(PipelineError::Decode { .. }) => "decode".to_owned(),
+            Self::Pipeline(PipelineError::OutOfOrder { .. }) => "out of order".to_owned(),
+            Self::Pipeline(PipelineError::Route(_))
+            | Self::Object(_)
+            | Self::Publish(_)
+            | Self::ProducerGone => self.to_string(),
+        }
+    }
+
     /// Primary, detail, hint, after the example of PostgreSQL's manual.
     pub fn problem(&self) -> Problem {
         let problem = |message: String, detail: Option<String>, hint: Option<String>| Problem {
@@ -40,7 +92,7 @@ impl RelayError {
                 problem(error.to_string(), error.source().map(chain), Some(hint))
             }
             Self::Publish(error) => problem(error.to_string(), error.source().map(chain), None),
-            Self::Undeliverable(error) => problem(error.to_string(), None, Some(error.hint())),
+            Self::Undeliverable(undelivered) => undelivered.problem(),
             Self::Object(error) => problem(error.to_string(), error.detail(), error.hint()),
             Self::ProducerGone => {
                 problem("the Kafka producer ended unexpectedly".into(), None, None)
@@ -88,5 +140,34 @@ impl From<PostgresError> for RelayError {
 impl From<PublishError> for RelayError {
     fn from(error: PublishError) -> Self {
         Self::Publish(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::kafka::{DeliveryErrorKind, SizeLimit};
+
+    #[test]
+    fn the_repeats_of_a_failure_are_known_whatever_time_and_size_they_tell_of() {
+        let silent = |ms| {
+            RelayError::Postgres(PostgresError::Silent {
+                after: Duration::from_millis(ms),
+            })
+        };
+        assert_eq!(silent(10_001).kind(), silent(10_002).kind());
+        let large = |size_bytes| {
+            let limit = SizeLimit::Relay(1);
+            let kind = DeliveryErrorKind::RecordTooLarge { size_bytes, limit };
+            let topic = "t".into();
+            Undelivered::new(DeliveryError { topic, kind }, None).kind()
+        };
+        assert_eq!(large(5), large(6));
+        assert_ne!(
+            silent(1).kind(),
+            RelayError::Postgres(PostgresError::Closed).kind()
+        );
     }
 }

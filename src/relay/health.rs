@@ -1,6 +1,8 @@
 //! The slot as the server sees it, on an ordinary connection: also while this instance waits, is
 //! blocked or has lost its slot.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use tokio_postgres::Client;
@@ -11,15 +13,36 @@ use crate::observe::SlotFacts;
 use crate::postgres::slot::SlotDescription;
 use crate::postgres::{self, PostgresError};
 
+/// That the server refuses new sessions because it is shutting down. A walsender lets it end only
+/// when everything is confirmed, so a stream that cannot confirm has to go out of its way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerEnd(Arc<AtomicBool>);
+
+impl ServerEnd {
+    pub(super) fn is_near(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, near: bool) {
+        self.0.store(near, Ordering::Relaxed);
+    }
+}
+
 /// Runs until it is aborted. A failure is met by the relay's own session too, which narrates it.
-pub(super) async fn watch(config: Config, view: View) {
+pub(super) async fn watch(config: Config, view: View, end: ServerEnd) {
     let mut client = None;
     let mut tick = tokio::time::interval(config.relay.health_interval);
     loop {
         tick.tick().await;
-        if let Err(error) = sample(&config, &view, &mut client).await {
+        let had_session = client.is_some();
+        let mut looked = sample(&config, &view, &mut client).await;
+        if had_session && looked.is_err() {
+            // The end of a session says less than what a new one is told.
+            looked = sample(&config, &view, &mut client).await;
+        }
+        end.note(matches!(&looked, Err(error) if error.is_server_between_states()));
+        if let Err(error) = looked {
             tracing::debug!("the slot could not be looked at: {error}");
-            client = None;
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::router::EventRouter;
 use crate::timestamp::Timestamp;
 use backoff::Backoff;
 use disposition::{Disposition, disposition};
+use health::ServerEnd;
 use opening::{AfterSnapshot, Opened, Plan, StreamOrigin};
 use outbound::Outbound;
 use streaming::Source;
@@ -38,6 +39,7 @@ pub use error::RelayError;
 pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
 pub use shutdown::{Stop, stop_on_signals};
+use view::Obstacle;
 pub use view::View;
 
 /// How a relay came to its end.
@@ -75,6 +77,7 @@ pub struct Relay {
     repeated: Repeated,
     updates_seen: u64,
     updates_said: Repeated,
+    server_end: ServerEnd,
 }
 
 /// Work that was interrupted by the request to stop.
@@ -125,12 +128,18 @@ impl Relay {
             repeated,
             updates_seen: 0,
             updates_said,
+            server_end: ServerEnd::default(),
         })
     }
 
     /// Runs until a stop is requested or nothing can be done any more.
     pub async fn run(mut self) -> Result<Ended, RelayError> {
-        let health = tokio::spawn(health::watch(self.config.clone(), self.view.clone()));
+        let (config, view, end) = (
+            self.config.clone(),
+            self.view.clone(),
+            self.server_end.clone(),
+        );
+        let health = tokio::spawn(health::watch(config, view, end));
         let ended = self.run_sessions().await;
         health.abort();
         self.view.set_state(State::Stopping);
@@ -231,6 +240,7 @@ impl Relay {
             tracing::info!("recovered: connected to PostgreSQL");
         }
         self.view.set_problem(None);
+        self.view.unblock(Obstacle::Source);
     }
 
     /// Waits for `work` and deals with deliveries meanwhile.
@@ -267,17 +277,17 @@ impl Relay {
             .with_label_values(&["postgres"])
             .inc();
         let problem = error.problem();
-        if let Some(unsaid) = self
-            .repeated
-            .say(&problem.message, std::time::Instant::now())
-        {
+        if let Some(unsaid) = self.repeated.say(&error.kind(), std::time::Instant::now()) {
             self.view.report(&problem, unsaid);
         }
-        self.view.set_problem(Some(problem));
-        self.view.set_state(match disposition(error) {
-            Disposition::Wait => State::Blocked,
-            _ => State::Starting,
-        });
+        self.view.set_state(State::Starting);
+        if disposition(error) == Disposition::Wait {
+            self.view.block(Obstacle::Source, problem);
+        } else {
+            self.view.set_problem(Some(problem));
+        }
+        // Whether a row still stands in the way is for the next stream to say.
+        self.view.unblock(Obstacle::Row);
         let pause = self.backoff.pause();
         self.drive(tokio::time::sleep(pause)).await
     }
@@ -286,12 +296,12 @@ impl Relay {
     async fn hold(&mut self, error: RelayError) -> Result<Ended, RelayError> {
         let problem = error.problem();
         self.view.report(&problem, 0);
-        self.view.set_problem(Some(problem));
-        self.view.set_state(if error.is_loss() {
-            State::Lost
+        if error.is_loss() {
+            self.view.set_problem(Some(problem));
+            self.view.set_state(State::Lost);
         } else {
-            State::Blocked
-        });
+            self.view.block(Obstacle::Source, problem);
+        }
         if self.config.relay.on_blocked == OnBlocked::Exit {
             return Err(error);
         }

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::brokers::{Brokers, News};
+use super::error::Undelivered;
 use super::trouble::Trouble;
+use super::view::Obstacle;
 use super::{OnBlocked, RelayError, View};
 use crate::ack::{Outcome, Ticket};
 use crate::kafka::{DeliveryReport, DeliveryReports, Fate, Options as KafkaOptions, Publisher};
@@ -38,6 +40,7 @@ pub(super) struct Outbound {
     reports: DeliveryReports,
     trouble: Trouble,
     brokers: Brokers,
+    looks: Interval,
     on_blocked: OnBlocked,
     repeated: Repeated,
     topics: TopicCounters,
@@ -45,6 +48,7 @@ pub(super) struct Outbound {
 }
 
 const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Outbound {
     pub(super) fn start(
@@ -61,6 +65,7 @@ impl Outbound {
             reports,
             trouble: Trouble::new(options),
             brokers: Brokers::default(),
+            looks: looks(),
             on_blocked: options.on_blocked.clone(),
             repeated: Repeated::new(REPEAT_INTERVAL),
             topics: TopicCounters::default(),
@@ -75,7 +80,7 @@ impl Outbound {
 
     /// Room for a row, and nothing to make good first.
     pub(super) fn can_accept(&self) -> bool {
-        self.pipeline.can_accept() && self.trouble.error().is_none()
+        self.pipeline.can_accept() && !self.trouble.is_on()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -86,14 +91,23 @@ impl Outbound {
         self.publisher.health()
     }
 
-    /// Waits for deliveries or for the time of the next attempt, and deals with either.
-    /// Cancel-safe: nothing is awaited between taking reports and settling them.
+    /// Nothing that is outstanding can be acknowledged before somebody mends something.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.trouble.is_on() || self.brokers.are_away()
+    }
+
+    /// Waits for deliveries, for the time of the next attempt or for that of a look at the brokers,
+    /// and deals with it. Cancel-safe: nothing is awaited between taking reports and settling them.
     pub(super) async fn turn(&mut self) -> Result<(), RelayError> {
         // Whatever ended the stream, what was issued goes out: nobody else would send it.
         self.send();
         let retry_at = self.trouble.retry_at();
         tokio::select! {
             biased;
+            now = self.looks.tick() => {
+                self.look_for_brokers(now);
+                Ok(())
+            }
             reports = self.reports.recv() => match reports {
                 Some(reports) => self.settle(reports),
                 None => Err(RelayError::ProducerGone),
@@ -123,18 +137,21 @@ impl Outbound {
             self.pipeline.handle_delivery(report.ticket, outcome);
         }
         self.count_confirmed();
+        if let Some(shown) = self.trouble.shown() {
+            self.view.block(Obstacle::Delivery, shown.problem());
+        }
         let window = self.pipeline.window();
         if window.has_failures() && window.is_settled() {
             if self.on_blocked == OnBlocked::Exit
-                && let Some(error) = self.trouble.error()
+                && let Some(cause) = self.trouble.cause()
             {
-                return Err(RelayError::Undeliverable(error.clone()));
+                return Err(RelayError::Undeliverable(cause.clone()));
             }
             self.trouble.schedule(Instant::now());
         }
         if self.trouble.is_over(self.pipeline.window().released()) {
             self.repeated.recovered();
-            self.view.unblock();
+            self.view.unblock(Obstacle::Delivery);
         }
         Ok(())
     }
@@ -153,14 +170,13 @@ impl Outbound {
     }
 
     fn note_failure(&mut self, ticket: Ticket, error: crate::kafka::DeliveryError) {
-        let problem = RelayError::Undeliverable(error.clone()).problem();
-        if let Some(unsaid) = self
-            .repeated
-            .say(&problem.message, std::time::Instant::now())
-        {
-            self.view.block(&problem, unsaid);
+        let record = self.pipeline.window().record(ticket);
+        let failure = Undelivered::new(error, record.map(Arc::as_ref));
+        let now = std::time::Instant::now();
+        if let Some(unsaid) = self.repeated.say(&failure.kind(), now) {
+            self.view.report(&failure.problem(), unsaid);
         }
-        self.trouble.note(ticket, error);
+        self.trouble.note(ticket, failure);
     }
 
     fn count_published(&mut self, ticket: Ticket) {
@@ -171,20 +187,26 @@ impl Outbound {
 
     /// Records do not fail while no broker can be reached: they wait, for as long as it takes. That is
     /// to be seen all the same.
-    pub(super) fn look_for_brokers(&mut self, now: Instant) {
-        let outage = self.health().outage().filter(|_| !self.is_empty());
-        match self.brokers.look(outage.is_some(), now) {
-            // A delivery that failed is told first.
-            _ if self.trouble.error().is_some() => {}
+    fn look_for_brokers(&mut self, now: Instant) {
+        let health = self.publisher.health();
+        let outage = health.outage();
+        // A new producer does not know yet, and is no news.
+        let unknown = outage.is_none() && !health.is_reachable();
+        if unknown && !self.is_empty() {
+            return;
+        }
+        let away = outage.is_some() && !self.is_empty();
+        match self.brokers.look(away, now) {
             Some(News::Away) => {
                 let problem = Problem {
                     message: "no Kafka broker can be reached".to_owned(),
                     detail: outage.filter(|reason| !reason.is_empty()),
                     hint: Some("Check that the brokers run, kafka.bootstrap.servers and the security settings. It is tried again by itself.".to_owned()),
                 };
-                self.view.block(&problem, 0);
+                self.view.report(&problem, 0);
+                self.view.block(Obstacle::Brokers, problem);
             }
-            Some(News::Back) => self.view.unblock(),
+            Some(News::Back) => self.view.unblock(Obstacle::Brokers),
             None => {}
         }
     }
@@ -207,6 +229,12 @@ impl Outbound {
     pub(super) async fn close(self, patience: Duration) {
         self.publisher.close(patience).await;
     }
+}
+
+fn looks() -> Interval {
+    let mut looks = interval(LOOK_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
 }
 
 /// Ends at `deadline`; never without one.
@@ -242,3 +270,6 @@ impl TopicCounters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use tokio_postgres::Client;
 use super::appetite::Appetite;
 use super::describing::{Describing, described};
 use super::outbound::until;
+use super::view::Obstacle;
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
 use crate::lsn::Lsn;
 use crate::observe::{Problem, State};
@@ -229,7 +230,8 @@ impl Relay {
             .with_label_values(&["unroutable"])
             .inc();
         let problem = error.problem();
-        self.view.block(&problem, 0);
+        self.view.report(&problem, 0);
+        self.view.block(Obstacle::Row, problem.clone());
         state.held = Some(problem);
         Ok(())
     }
@@ -277,10 +279,9 @@ impl Relay {
             self.note_works(state);
         }
         self.outbound.count_confirmed();
-        self.outbound.look_for_brokers(Instant::now());
-        // The end of a delivery's trouble does not free the row.
-        if let Some(problem) = &state.held {
-            self.view.keep_blocked(problem);
+        let waits = state.held.is_some() || self.outbound.pipeline.undescribed().is_some();
+        if self.server_end.is_near() && (waits || self.outbound.is_stuck()) {
+            return Err(PostgresError::StoppingServer.into());
         }
         self.show();
         self.warn_of_updates();
@@ -340,12 +341,18 @@ impl Relay {
             flushed: confirmed,
             reply_requested: false,
         };
-        let finished = state
-            .stream
-            .finish(last, Timestamp::from(SystemTime::now()));
+        // A row that blocks is only in the slot, and so is what `--until` leaves for the next start.
+        let drained = state.give_up_at.is_some() && state.held.is_none();
+        let slot = Some(&self.config.slot).filter(|slot| slot.drop_on_stop && drained);
+        let now = Timestamp::from(SystemTime::now());
+        let finished = state.stream.finish(last, now, slot.map(|slot| &slot.name));
         let patience = self.config.relay.shutdown_timeout;
         match tokio::time::timeout(patience, finished).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => {
+                if let Some(slot) = slot {
+                    tracing::warn!(slot = %slot.name, "slot dropped, as slot.drop_on_stop asks");
+                }
+            }
             Ok(Err(error)) => {
                 tracing::warn!("the last position may not have reached the server: {error}")
             }

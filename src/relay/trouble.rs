@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::backoff::Backoff;
+use super::error::Undelivered;
 use crate::ack::Ticket;
-use crate::kafka::DeliveryError;
 
 /// From the first failure until every record that failed is acknowledged.
 #[derive(Debug)]
@@ -18,7 +18,9 @@ pub(super) struct Trouble {
 
 #[derive(Debug)]
 struct Current {
-    error: DeliveryError,
+    last: Undelivered,
+    /// The first of this attempt that tells what is wrong with a record or its topic.
+    cause: Option<Undelivered>,
     /// The furthest record that failed.
     ticket: Ticket,
     retry_at: Option<Instant>,
@@ -34,32 +36,36 @@ impl Trouble {
         }
     }
 
-    /// True for the first failure and for one of another kind than the last.
-    pub(super) fn note(&mut self, ticket: Ticket, error: DeliveryError) -> bool {
-        let fatal = error.needs_new_producer();
-        match &mut self.current {
-            None => {
-                let needs_new_producer = fatal;
-                self.current = Some(Current {
-                    error,
-                    ticket,
-                    retry_at: None,
-                    needs_new_producer,
-                });
-                true
-            }
-            Some(current) => {
-                current.needs_new_producer |= fatal;
-                current.ticket = current.ticket.max(ticket);
-                let news = current.error != error;
-                current.error = error;
-                news
-            }
+    pub(super) fn note(&mut self, ticket: Ticket, failure: Undelivered) {
+        let current = self.current.get_or_insert_with(|| Current {
+            last: failure.clone(),
+            cause: None,
+            ticket,
+            retry_at: None,
+            needs_new_producer: false,
+        });
+        current.needs_new_producer |= failure.error.needs_new_producer();
+        current.ticket = current.ticket.max(ticket);
+        if current.cause.is_none() && !failure.error.concerns_the_attempt() {
+            current.cause = Some(failure.clone());
         }
+        current.last = failure;
     }
 
-    pub(super) fn error(&self) -> Option<&DeliveryError> {
-        self.current.as_ref().map(|current| &current.error)
+    pub(super) fn is_on(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// What this attempt has shown to be wrong with a record or its topic. `None` where only
+    /// another attempt can tell.
+    pub(super) fn cause(&self) -> Option<&Undelivered> {
+        self.current.as_ref()?.cause.as_ref()
+    }
+
+    /// What is to be shown: the cause, and while there is none what was heard last.
+    pub(super) fn shown(&self) -> Option<&Undelivered> {
+        let current = self.current.as_ref()?;
+        Some(current.cause.as_ref().unwrap_or(&current.last))
     }
 
     /// Everything in flight has settled: the pause before the next attempt starts.
@@ -83,6 +89,7 @@ impl Trouble {
             return false;
         };
         current.retry_at = None;
+        current.cause = None;
         std::mem::take(&mut current.needs_new_producer)
     }
 
@@ -103,24 +110,43 @@ impl Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::DeliveryErrorKind;
+    use crate::kafka::{DeliveryError, DeliveryErrorKind as Kind};
 
-    fn error(kind: DeliveryErrorKind) -> DeliveryError {
-        DeliveryError {
-            topic: "t".into(),
-            kind,
-        }
+    fn failure(kind: Kind) -> Undelivered {
+        let topic = "t".into();
+        Undelivered::new(DeliveryError { topic, kind }, None)
     }
 
     #[test]
     fn trouble_lasts_until_the_furthest_failed_record_is_acknowledged() {
         let mut trouble = Trouble::new(&Options::default());
-        assert!(trouble.note(Ticket(3), error(DeliveryErrorKind::TopicMissing)));
-        assert!(!trouble.note(Ticket(7), error(DeliveryErrorKind::TopicMissing)));
-        assert!(trouble.note(Ticket(5), error(DeliveryErrorKind::TopicAuthorization)));
-        assert!(!trouble.is_over(Ticket(7)));
-        assert!(trouble.is_over(Ticket(8)));
-        assert_eq!(trouble.error(), None);
+        trouble.note(Ticket(3), failure(Kind::TopicMissing));
+        trouble.note(Ticket(7), failure(Kind::TopicMissing));
+        trouble.note(Ticket(5), failure(Kind::TopicAuthorization));
+        assert!(!trouble.is_over(Ticket(7)) && trouble.is_on());
+        assert!(trouble.is_over(Ticket(8)) && !trouble.is_on());
+    }
+
+    #[test]
+    fn the_cause_is_what_names_a_record_or_topic_and_is_asked_anew_by_each_attempt() {
+        let batch = || failure(Kind::BatchRefused("too large".to_owned()));
+        let mut trouble = Trouble::new(&Options::default());
+        assert_eq!((trouble.cause(), trouble.shown()), (None, None));
+        for unclear in [
+            batch(),
+            failure(Kind::Purged),
+            failure(Kind::ProducerFatal(String::new())),
+        ] {
+            trouble.note(Ticket(0), unclear.clone());
+            assert_eq!((trouble.cause(), trouble.shown()), (None, Some(&unclear)));
+        }
+        let missing = failure(Kind::TopicMissing);
+        trouble.note(Ticket(1), missing.clone());
+        trouble.note(Ticket(2), batch());
+        assert_eq!(trouble.cause(), Some(&missing));
+        assert_eq!(trouble.shown(), Some(&missing));
+        trouble.begin_attempt();
+        assert_eq!((trouble.cause(), trouble.shown()), (None, Some(&batch())));
     }
 
     #[test]
@@ -128,16 +154,13 @@ mod tests {
         let mut trouble = Trouble::new(&Options::default());
         let now = Instant::now();
         assert_eq!(trouble.schedule(now), None);
-        trouble.note(
-            Ticket(0),
-            error(DeliveryErrorKind::ProducerFatal(String::new())),
-        );
-        trouble.note(Ticket(1), error(DeliveryErrorKind::Purged));
+        trouble.note(Ticket(0), failure(Kind::ProducerFatal(String::new())));
+        trouble.note(Ticket(1), failure(Kind::Purged));
         assert!(trouble.schedule(now).is_some());
         assert_eq!(trouble.schedule(now), None);
         assert!(trouble.begin_attempt());
         assert_eq!(trouble.retry_at(), None);
-        trouble.note(Ticket(0), error(DeliveryErrorKind::Purged));
+        trouble.note(Ticket(0), failure(Kind::Purged));
         assert!(!trouble.begin_attempt());
     }
 }

@@ -1,6 +1,7 @@
 //! What the relay shows: state, problem, metrics and one log line per change of state.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use crate::observe::{Metrics, Problem, State, Status};
@@ -13,18 +14,52 @@ pub struct View {
     phase: Arc<Mutex<Phase>>,
 }
 
-/// `blocked` lies over whatever the relay is doing, and leaves that visible again when it is over.
+/// What can stand in the way. Of several, the first one shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Obstacle {
+    /// Something on the server that somebody has to mend, or to decide on.
+    Source,
+    /// A row that cannot be routed.
+    Row,
+    /// A record that was not delivered.
+    Delivery,
+    /// No broker can be reached.
+    Brokers,
+}
+
+/// Obstacles lie over whatever the relay is doing, and leave that visible again when they are over.
 #[derive(Debug)]
 struct Phase {
     doing: State,
-    blocked: bool,
+    /// Why there is no session, beside the obstacles.
+    problem: Option<Problem>,
+    obstacles: BTreeMap<Obstacle, Problem>,
+}
+
+impl Phase {
+    fn state(&self) -> State {
+        match self.doing {
+            // The end shows, whatever stands in its way.
+            State::Stopping | State::Lost => self.doing,
+            _ if !self.obstacles.is_empty() => State::Blocked,
+            doing => doing,
+        }
+    }
+
+    fn problem(&self) -> Option<&Problem> {
+        match self.doing {
+            State::Lost => self.problem.as_ref(),
+            _ => self.obstacles.values().next().or(self.problem.as_ref()),
+        }
+    }
 }
 
 impl View {
     pub fn new(metrics: Metrics, status: Status) -> Self {
         let phase = Phase {
             doing: State::Starting,
-            blocked: false,
+            problem: None,
+            obstacles: BTreeMap::new(),
         };
         Self {
             metrics,
@@ -34,46 +69,27 @@ impl View {
     }
 
     pub fn set_state(&self, state: State) {
-        let mut phase = self.phase();
-        phase.doing = state;
-        // The end of the process shows, whatever stood in its way.
-        if !phase.blocked || state == State::Stopping {
-            self.show(state);
+        self.change(|phase| phase.doing = state);
+    }
+
+    /// What keeps a session from being there.
+    pub(super) fn set_problem(&self, problem: Option<Problem>) {
+        self.change(|phase| phase.problem = problem);
+    }
+
+    pub(super) fn block(&self, obstacle: Obstacle, problem: Problem) {
+        self.change(|phase| drop(phase.obstacles.insert(obstacle, problem)));
+    }
+
+    /// The obstacle is gone, where it was there; others keep blocking.
+    pub(super) fn unblock(&self, obstacle: Obstacle) {
+        let was_there = self.change(|phase| phase.obstacles.remove(&obstacle).is_some());
+        if was_there && matches!(obstacle, Obstacle::Delivery | Obstacle::Brokers) {
+            tracing::info!("recovered: records are delivered again");
         }
     }
 
     /// `unsaid`: how often it was left out of the log since the last time.
-    pub(super) fn block(&self, problem: &Problem, unsaid: u64) {
-        self.report(problem, unsaid);
-        self.keep_blocked(problem);
-    }
-
-    pub(super) fn keep_blocked(&self, problem: &Problem) {
-        if self.status.state() == State::Stopping {
-            return;
-        }
-        self.status
-            .set_problem(Some(problem.clone()), SystemTime::now());
-        self.phase().blocked = true;
-        self.show(State::Blocked);
-    }
-
-    /// What was blocked goes on.
-    pub(super) fn unblock(&self) {
-        let mut phase = self.phase();
-        phase.blocked = false;
-        self.status.set_problem(None, SystemTime::now());
-        tracing::info!("recovered: records are delivered again");
-        self.show(phase.doing);
-    }
-
-    /// A problem beside the blocked one does not hide it.
-    pub(super) fn set_problem(&self, problem: Option<Problem>) {
-        if !self.phase().blocked {
-            self.status.set_problem(problem, SystemTime::now());
-        }
-    }
-
     pub(super) fn report(&self, problem: &Problem, unsaid: u64) {
         tracing::error!(
             detail = problem.detail.as_deref(),
@@ -84,15 +100,17 @@ impl View {
         );
     }
 
-    fn show(&self, state: State) {
-        if self.status.set_state(state, SystemTime::now()) {
+    /// The one place where what is known becomes what shows.
+    fn change<T>(&self, change: impl FnOnce(&mut Phase) -> T) -> T {
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut phase);
+        let (state, now) = (phase.state(), SystemTime::now());
+        self.status.set_problem(phase.problem().cloned(), now);
+        if self.status.set_state(state, now) {
             self.metrics.set_state(state);
             tracing::info!(state = state.as_str(), "state changed");
         }
-    }
-
-    fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        changed
     }
 }
 
@@ -100,23 +118,63 @@ impl View {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_goes_on_under_a_block_shows_again_when_it_is_over() {
+    fn view() -> View {
         let status = Status::new("n", "s", "p", SystemTime::UNIX_EPOCH);
-        let view = View::new(Metrics::new().unwrap(), status);
-        view.set_state(State::Snapshotting);
-        let problem = Problem {
-            message: "m".into(),
+        View::new(Metrics::new().unwrap(), status)
+    }
+
+    fn problem(message: &str) -> Problem {
+        Problem {
+            message: message.into(),
             detail: None,
             hint: None,
-        };
-        view.block(&problem, 0);
+        }
+    }
+
+    fn shown(view: &View) -> (State, Option<String>) {
+        let message = view.status.problem().map(|problem| problem.message);
+        (view.status.state(), message)
+    }
+
+    #[test]
+    fn what_goes_on_under_an_obstacle_shows_again_when_it_is_over() {
+        let view = view();
+        view.set_state(State::Snapshotting);
+        view.block(Obstacle::Delivery, problem("topic"));
+        view.set_state(State::Starting);
+        view.set_problem(Some(problem("server away")));
+        assert_eq!(shown(&view), (State::Blocked, Some("topic".into())));
+        view.unblock(Obstacle::Delivery);
+        assert_eq!(shown(&view), (State::Starting, Some("server away".into())));
         view.set_state(State::Streaming);
         view.set_problem(None);
-        assert_eq!(view.status.state(), State::Blocked);
-        assert_eq!(view.status.problem(), Some(problem));
-        view.unblock();
-        assert_eq!(view.status.state(), State::Streaming);
-        assert_eq!(view.status.problem(), None);
+        assert_eq!(shown(&view), (State::Streaming, None));
+    }
+
+    #[test]
+    fn the_end_of_one_obstacle_does_not_end_another() {
+        let view = view();
+        view.set_state(State::Streaming);
+        view.block(Obstacle::Brokers, problem("brokers"));
+        view.block(Obstacle::Delivery, problem("topic"));
+        view.block(Obstacle::Row, problem("row"));
+        assert_eq!(shown(&view), (State::Blocked, Some("row".into())));
+        view.unblock(Obstacle::Delivery);
+        assert_eq!(shown(&view), (State::Blocked, Some("row".into())));
+        view.unblock(Obstacle::Row);
+        assert_eq!(shown(&view), (State::Blocked, Some("brokers".into())));
+        view.unblock(Obstacle::Brokers);
+        assert_eq!(shown(&view), (State::Streaming, None));
+    }
+
+    #[test]
+    fn a_lost_slot_and_the_end_show_through_every_obstacle() {
+        let view = view();
+        view.block(Obstacle::Delivery, problem("topic"));
+        view.set_problem(Some(problem("lost")));
+        view.set_state(State::Lost);
+        assert_eq!(shown(&view), (State::Lost, Some("lost".into())));
+        view.set_state(State::Stopping);
+        assert_eq!(shown(&view), (State::Stopping, Some("topic".into())));
     }
 }

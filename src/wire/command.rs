@@ -26,6 +26,10 @@ pub fn create_temporary_slot(name: &str) -> String {
     )
 }
 
+pub fn drop_slot(name: &str) -> String {
+    format!("DROP_REPLICATION_SLOT {}", quote_identifier(name))
+}
+
 /// PostgreSQL 17 and later.
 pub fn alter_slot_failover(name: &str) -> String {
     format!(

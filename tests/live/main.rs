@@ -12,4 +12,5 @@ mod delivery;
 mod faults;
 mod snapshot;
 mod source;
+mod stops;
 mod types;

@@ -31,10 +31,12 @@ const ON_BLOCKED: Choices<fn() -> relay::OnBlocked> = &[
     ("exit", || relay::OnBlocked::Exit),
 ];
 
+const DROPS_SLOT: &str = "the slot is dropped at each clean stop: what is committed while the relay is down is not streamed, and is lost where the outbox does not keep its rows";
+
 /// `None` where something is wrong; the faults say what.
 pub(super) fn build(
     settings: Settings,
-    notes: Vec<Note>,
+    mut notes: Vec<Note>,
     sources: &Sources,
     environment: &Environment,
     faults: &mut Vec<Fault>,
@@ -55,6 +57,10 @@ pub(super) fn build(
     let kafka = kafka::options(&mut read, relay.as_ref(), sources);
     let http = http(&mut read);
     let log = log(&mut read);
+    if slot.as_ref().is_some_and(|slot| slot.drop_on_stop) {
+        let place = read.place("slot.drop_on_stop");
+        notes.push(Note::warning(place, DROPS_SLOT));
+    }
     Some(Config {
         name,
         postgres: postgres?,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outboxd::config::{Origin, Sources};
+use outboxd::config::{Note, Origin, Sources};
 use outboxd::postgres::publication::PublicationMode;
 use outboxd::postgres::slot::CreateMode;
 use outboxd::postgres::snapshot::SnapshotMode;
@@ -136,6 +136,8 @@ fn every_option_of_postgresql_is_seen() {
     assert_eq!(config.slot.name.as_str(), "orders");
     assert_eq!(config.slot.create, CreateMode::Never);
     assert!(config.slot.failover && config.slot.drop_on_stop);
+    let said = |note: &Note| note.warning && note.message.starts_with("the slot is dropped");
+    assert!(config.notes.iter().any(said), "{:?}", config.notes);
     assert_eq!(config.publication.name.as_str(), "Orders");
     assert_eq!(config.publication.mode, PublicationMode::MustExist);
     assert!(!config.publication.via_partition_root);
