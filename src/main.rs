@@ -71,6 +71,11 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
         hint: None,
     };
     let stop = stop_on_signals().map_err(|error| plain(format!("no signal handlers: {error}")))?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), slot = %config.slot.name,
+        publication = %config.publication.name, kafka = config.kafka.bootstrap_servers(),
+        "outboxd starts"
+    );
     let metrics = Metrics::new().map_err(|error| plain(format!("metrics: {error}")))?;
     let slot = config.slot.name.as_str();
     let status = Status::new(

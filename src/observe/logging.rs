@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -15,9 +14,9 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::{LogFormat, LogOptions};
 
-/// Called once, by `main`. The filter is the only thing that can be wrong.
-pub fn init_logging(options: &LogOptions) -> Result<(), ParseError> {
-    let filter = EnvFilter::builder().parse(&options.level)?;
+/// Called once, by `main`. The level is the only thing that can be wrong; the error says how.
+pub fn init_logging(options: &LogOptions) -> Result<(), String> {
+    let filter = filter(&options.level)?;
     let terminal = std::io::stderr().is_terminal();
     let json = match options.format {
         LogFormat::Auto => !terminal,
@@ -38,6 +37,25 @@ pub fn init_logging(options: &LogOptions) -> Result<(), ParseError> {
         builder.with_ansi(terminal).event_format(Text).init();
     }
     Ok(())
+}
+
+/// A level concerns outboxd itself, librdkafka's lines included; what libraries say below a warning
+/// is for who names them in directives (`outboxd=debug,hyper=trace`).
+fn filter(level: &str) -> Result<EnvFilter, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let directives = match level.to_ascii_lowercase().as_str() {
+        level @ ("off" | "error") => level.to_owned(),
+        level if LEVELS.contains(&level) => format!("warn,outboxd={level}"),
+        // A word that is no level would be the name of a module, and silence everything else.
+        _ if !level.contains('=') => {
+            let levels = LEVELS.join(", ");
+            return Err(format!("\"{level}\" is not one of {levels}"));
+        }
+        _ => level.to_owned(),
+    };
+    EnvFilter::builder()
+        .parse(directives)
+        .map_err(|error| error.to_string())
 }
 
 /// `2026-01-31T12:00:00.000000Z  INFO message name=value`, on one line whatever the values hold: a
@@ -179,6 +197,18 @@ mod tests {
     use tracing_subscriber::fmt::MakeWriter;
 
     use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        for level in ["info", "DEBUG", "off", "outboxd=debug,hyper=warn"] {
+            assert!(filter(level).is_ok(), "{level}");
+        }
+        let error = filter("verbose").unwrap_err();
+        assert_eq!(
+            error,
+            "\"verbose\" is not one of off, error, warn, info, debug, trace"
+        );
+    }
 
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Vec<u8>>>);

@@ -159,6 +159,13 @@ impl Relay {
                 () = shutdown::requested(&mut self.stop), if state.give_up_at.is_none() => {
                     state.give_up_at = Some(Instant::now() + self.config.relay.shutdown_timeout);
                     self.view.set_state(State::Stopping);
+                    if !self.outbound.is_empty() {
+                        let patience_ms = self.config.relay.shutdown_timeout.as_millis();
+                        tracing::info!(
+                            patience_ms,
+                            "stopping: waiting for what Kafka has not acknowledged yet; a second signal ends the wait"
+                        );
+                    }
                 }
                 () = tokio::time::sleep_until(due_at) => self.queue_status(&mut state),
                 (client, types) = described(&mut state.describing) => {
