@@ -40,8 +40,9 @@ pub struct StreamedTable {
     pub relation: Arc<Relation>,
     /// The outbox tables.
     pub filter: TableFilter,
-    /// The publication sends nothing else.
-    pub only_ours: bool,
+    /// Whatever it is called: it was an outbox table before it was renamed, or the publication sends
+    /// nothing else.
+    pub is_ours: bool,
     /// An outbox table has the same columns.
     pub is_alike: bool,
 }
@@ -52,7 +53,7 @@ impl StreamedTable {
     pub async fn describe(&self, client: &Client) -> Result<TypeCatalog, PostgresError> {
         let relation = &self.relation;
         let is_named = self.filter.matches(&relation.namespace, &relation.name);
-        if !is_named && !self.only_ours {
+        if !is_named && !self.is_ours {
             let taken = is_taken(client, relation.oid, &self.filter).await?;
             if !taken.unwrap_or(self.is_alike) {
                 let mut catalog = TypeCatalog::default();

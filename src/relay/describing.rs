@@ -60,7 +60,8 @@ impl Relay {
             let table = StreamedTable {
                 relation: Arc::clone(relation),
                 filter: self.config.tables.clone(),
-                only_ours: source.only_ours,
+                is_ours: source.only_ours
+                    || source.tables.iter().any(|table| table.holds(relation.oid)),
                 is_alike: source
                     .tables
                     .iter()
