@@ -187,6 +187,11 @@ impl Pipeline {
         self.advance();
     }
 
+    /// A record that is no row's: acknowledged in its turn, without a position of its own.
+    pub fn publish_beside(&mut self, record: Record) {
+        self.issue(record);
+    }
+
     /// The window has room, and no failure has to be made good before anything new goes out.
     pub fn can_accept(&self) -> bool {
         self.window.can_accept()

@@ -8,6 +8,7 @@ mod describing;
 mod disposition;
 mod error;
 mod health;
+mod heartbeat;
 mod opening;
 mod options;
 mod outbound;
@@ -36,6 +37,7 @@ use outbound::Outbound;
 use streaming::Source;
 
 pub use error::RelayError;
+pub use heartbeat::Options as HeartbeatOptions;
 pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
 pub use shutdown::{Stop, stop_on_signals};
@@ -140,8 +142,14 @@ impl Relay {
             self.server_end.clone(),
         );
         let health = tokio::spawn(health::watch(config, view, end));
+        let query = tokio::spawn(heartbeat::run_query(
+            self.config.relay.heartbeat.clone(),
+            self.config.postgres.clone(),
+            self.view.clone(),
+        ));
         let ended = self.run_sessions().await;
         health.abort();
+        query.abort();
         self.view.set_state(State::Stopping);
         self.outbound.close(Duration::from_secs(1)).await;
         ended

@@ -25,6 +25,7 @@ pub struct Options {
     /// How often the slot is looked at over an ordinary connection.
     pub health_interval: Duration,
     pub on_blocked: OnBlocked,
+    pub heartbeat: Option<super::HeartbeatOptions>,
 }
 
 /// What to do with a row that cannot be routed or delivered.
@@ -57,6 +58,7 @@ impl Default for Options {
             backoff_max: Duration::from_secs(10),
             health_interval: Duration::from_secs(5),
             on_blocked: OnBlocked::Wait,
+            heartbeat: None,
         }
     }
 }

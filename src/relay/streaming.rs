@@ -7,6 +7,7 @@ use tokio_postgres::Client;
 
 use super::appetite::Appetite;
 use super::describing::{Describing, described};
+use super::heartbeat::Beats;
 use super::outbound::until;
 use super::view::Obstacle;
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
@@ -47,6 +48,7 @@ pub(super) struct Loop {
     /// Since when nothing is read.
     paused_at: Option<Instant>,
     appetite: Appetite,
+    beats: Option<Beats>,
     /// A table changed: what the catalog says of it is being read, its rows wait.
     pub(super) describing: Option<Describing>,
     /// Where it was read the last time.
@@ -134,6 +136,10 @@ impl Relay {
             held: None,
             paused_at: None,
             appetite: Appetite::default(),
+            beats: Beats::new(
+                self.config.relay.heartbeat.as_ref(),
+                &self.config.router.converters,
+            ),
             describing: None,
             catalog: None,
         };
@@ -153,6 +159,7 @@ impl Relay {
             }
             let reading = self.may_read(&state);
             self.note_pause(&mut state, reading);
+            let beat_at = state.beats.as_ref().map(|beats| beats.due_at);
             let due_at = state.pace.due_at(self.outbound.pipeline.confirmed());
             tokio::select! {
                 biased;
@@ -175,6 +182,7 @@ impl Relay {
                 () = until(state.give_up_at) => return Ok(Ended::Undrained),
                 turn = self.outbound.turn() => turn?,
                 _ = self.show_at.tick() => self.on_tick(&mut state, reading)?,
+                () = until(beat_at), if reading => self.beat(&mut state),
                 moved = state.stream.progress(reading) => {
                     let bytes = moved.map_err(RelayError::from)?;
                     self.take_buffered(&mut state)?;
@@ -186,6 +194,15 @@ impl Relay {
                     }
                 }
             }
+        }
+    }
+
+    /// Among the events, so that one that cannot be delivered shows as an event would.
+    fn beat(&mut self, state: &mut Loop) {
+        let beats = state.beats.as_mut();
+        let record = beats.and_then(|beats| beats.take(&self.config.router.converters));
+        if let Some(record) = record {
+            self.outbound.pipeline.publish_beside(record);
         }
     }
 

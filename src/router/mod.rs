@@ -6,6 +6,7 @@ mod columns;
 mod converter;
 mod error;
 mod expand;
+mod heartbeat;
 mod json;
 mod options;
 mod payload;
@@ -31,6 +32,7 @@ pub use crate::outbox::{
 pub use columns::{ColumnFilter, ColumnFilterError};
 pub use converter::{Converter, Converters, DecimalFormat, JsonOptions, NumberKind};
 pub use error::RouteError;
+pub use heartbeat::{Heartbeat, NoHeartbeat};
 pub use options::{JsonEmptyArrays, JsonNulls, MissingField, OnUpdate, Options, RunContext};
 pub use placement::{Placement, PlacementError, PlacementTarget};
 pub use record::{Header, Record};

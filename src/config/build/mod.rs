@@ -16,6 +16,7 @@ use super::settings::Settings;
 use super::{Config, Fault, Note, Sources, keys};
 use crate::observe::{HttpOptions, LogFormat, LogOptions};
 use crate::relay;
+use crate::router::Heartbeat;
 
 /// Names of the values of a setting that is one of a few.
 type Choices<T> = &'static [(&'static str, T)];
@@ -206,6 +207,7 @@ fn relay(read: &mut Read<'_>) -> Option<relay::Options> {
     let backoff_max = read.duration("relay.backoff_max");
     let health_interval = read.duration("relay.health_interval");
     let on_blocked = read.choice("relay.on_blocked", ON_BLOCKED);
+    let heartbeat = heartbeat(read);
     Some(relay::Options {
         max_in_flight_bytes: max_in_flight_bytes?,
         max_in_flight_records: max_in_flight_records?,
@@ -216,7 +218,31 @@ fn relay(read: &mut Read<'_>) -> Option<relay::Options> {
         backoff_max: backoff_max?,
         health_interval: health_interval?,
         on_blocked: on_blocked?(),
+        heartbeat: heartbeat?,
     })
+}
+
+/// The outer `None` where something is wrong.
+fn heartbeat(read: &mut Read<'_>) -> Option<Option<relay::HeartbeatOptions>> {
+    const INTERVAL: &str = "heartbeat.interval";
+    let text = read.text(INTERVAL);
+    // Debezium's way to have none is an interval of 0.
+    if text.is_empty() || humantime::parse_duration(&text).is_ok_and(|d| d.is_zero()) {
+        return Some(None);
+    }
+    let interval = read.duration(INTERVAL);
+    let server_name = read
+        .optional("heartbeat.name")
+        .unwrap_or_else(|| read.text("name"));
+    let heartbeat = read.optional("heartbeat.topic").map(|topic| Heartbeat {
+        topic: topic.into(),
+        server_name,
+    });
+    Some(Some(relay::HeartbeatOptions {
+        interval: interval?,
+        heartbeat,
+        query: read.optional("heartbeat.query"),
+    }))
 }
 
 fn http(read: &mut Read<'_>) -> Option<HttpOptions> {

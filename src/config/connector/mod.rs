@@ -124,6 +124,7 @@ fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
     changes_of_schemas(connector, out);
     skipped_operations(connector, out);
     select_overrides(connector, out);
+    heartbeats(connector, out);
     // Debezium's defaults, where they are not outboxd's own.
     out.settings.set_connector_default("slot.name", "debezium");
     out.settings
@@ -152,6 +153,23 @@ fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
             .hint("Set it to the outbox table, as schema.table.");
         out.faults.push(fault);
     }
+}
+
+/// The topic is PREFIX.NAME.
+fn heartbeats(connector: &Properties, out: &mut Out<'_>) {
+    if out.settings.get("heartbeat.interval").is_none() {
+        return;
+    }
+    let either = |new: &str, old: &str| connector.get(new).or_else(|| connector.get(old));
+    let prefix = either("topic.heartbeat.prefix", "heartbeat.topics.prefix")
+        .unwrap_or("__debezium-heartbeat")
+        .trim();
+    let name = either("topic.prefix", "database.server.name")
+        .unwrap_or("")
+        .trim();
+    out.settings
+        .set_connector_default("heartbeat.topic", format!("{prefix}.{name}"));
+    out.settings.set_connector_default("heartbeat.name", name);
 }
 
 fn warn_of_tolerance(connector: &Properties, out: &mut Out<'_>) {

@@ -1,9 +1,11 @@
 //! Files that run, each with what it becomes.
 
+use std::time::Duration;
+
 use outboxd::postgres::publication::PublicationMode;
 use outboxd::postgres::snapshot::SnapshotMode;
 use outboxd::postgres::{Host, SslMode};
-use outboxd::router::{Converter, OnUpdate, Placement};
+use outboxd::router::{Converter, Heartbeat, OnUpdate, Placement};
 
 use super::{Given, notes, set_values};
 
@@ -93,6 +95,20 @@ fn the_insert_and_delete_outbox_runs() {
     assert_eq!(
         config.router.placements,
         [header("operation"), header("version")]
+    );
+    let beats = config.relay.heartbeat.unwrap();
+    assert_eq!(beats.interval, Duration::from_secs(300));
+    let prefix = config.router.topic_prefix;
+    assert_eq!(
+        beats.heartbeat,
+        Some(Heartbeat {
+            topic: format!("__debezium-heartbeat.{prefix}").into(),
+            server_name: prefix,
+        })
+    );
+    assert_eq!(
+        beats.query.as_deref(),
+        Some("SELECT pg_logical_emit_message(false, 'heartbeat', now()::varchar)")
     );
 }
 

@@ -8,9 +8,9 @@ use outboxd::postgres::publication::PublicationMode;
 use outboxd::postgres::slot::CreateMode;
 use outboxd::postgres::snapshot::SnapshotMode;
 use outboxd::postgres::{Host, SslMode, TargetSessionAttrs};
-use outboxd::relay::OnBlocked;
+use outboxd::relay::{HeartbeatOptions, OnBlocked};
 use outboxd::router::{
-    Converter, DecimalFormat, DecimalHandling, JsonEmptyArrays, JsonNulls, JsonOptions,
+    Converter, DecimalFormat, DecimalHandling, Heartbeat, JsonEmptyArrays, JsonNulls, JsonOptions,
     MissingField, OnUpdate, Placement, TimePrecision,
 };
 use tempfile::TempDir;
@@ -196,6 +196,11 @@ fn every_option_of_routing_and_relaying_is_seen() {
         backoff_max = "1m"
         health_interval = "2s"
         on_blocked = "exit"
+        [heartbeat]
+        interval = "1m"
+        topic = "beats"
+        name = "shop"
+        query = "SELECT 1"
         [http]
         listen = ""
         [log]
@@ -257,6 +262,14 @@ fn every_option_of_routing_and_relaying_is_seen() {
         backoff_max: Duration::from_secs(60),
         health_interval: Duration::from_secs(2),
         on_blocked: OnBlocked::Exit,
+        heartbeat: Some(HeartbeatOptions {
+            interval: Duration::from_secs(60),
+            heartbeat: Some(Heartbeat {
+                topic: "beats".into(),
+                server_name: "shop".to_owned(),
+            }),
+            query: Some("SELECT 1".to_owned()),
+        }),
     };
     assert_eq!(config.relay, relay);
     assert_eq!(config.http.listen, None);
