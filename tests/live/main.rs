@@ -8,6 +8,7 @@ mod support;
 
 mod article;
 mod blocked;
+mod conformance;
 mod delivery;
 mod faults;
 mod snapshot;

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod compatibility;
 mod configuration;
 mod fuzz;
 mod metrics;

@@ -44,7 +44,8 @@ impl Kafka {
         ))
     }
 
-    fn start_with(more: &str) -> Self {
+    /// With further lines for the broker's properties; the last line for a property counts.
+    pub fn start_with(more: &str) -> Self {
         let folder = TempDir::with_prefix("outboxd-kafka-").unwrap();
         let mut kafka = Self {
             folder,
@@ -65,10 +66,10 @@ impl Kafka {
              log.retention.ms=-1\nlog.message.timestamp.before.max.ms=9223372036854775807\n{more}",
             port = kafka.port,
             guarded = kafka.guarded_port,
-            protocol = if more.is_empty() {
-                "PLAINTEXT"
-            } else {
+            protocol = if more.contains("sasl") {
                 "SASL_PLAINTEXT"
+            } else {
+                "PLAINTEXT"
             },
             data = kafka.folder.path().join("data").display(),
         );
@@ -212,6 +213,17 @@ impl Kafka {
             .unwrap()
             .remove(0)
             .unwrap();
+    }
+
+    pub async fn delete_topics(&self, names: &[&str]) {
+        let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", self.servers())
+            .create()
+            .unwrap();
+        let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(30)));
+        for deleted in admin.delete_topics(names, &options).await.unwrap() {
+            deleted.unwrap();
+        }
     }
 
     pub async fn create_topic(&self, name: &str, partitions: i32, config: &[(&str, &str)]) {

@@ -2,6 +2,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::process::{end, free_port, memory_kib, signal};
@@ -12,6 +13,7 @@ pub struct Relay {
     child: Child,
     http: u16,
     log: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
 }
 
 impl Relay {
@@ -51,12 +53,17 @@ impl Relay {
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let sink = Arc::clone(&log);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 sink.lock().unwrap().push(line);
             }
         });
-        Self { child, http, log }
+        Self {
+            child,
+            http,
+            log,
+            reader: Some(reader),
+        }
     }
 
     pub fn pid(&self) -> u32 {
@@ -114,6 +121,15 @@ impl Relay {
         .await;
     }
 
+    /// The exit status of one that has ended; its log is complete then.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().unwrap()?;
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        Some(status)
+    }
+
     pub fn signal(&self, name: &str) {
         signal(self.pid(), name);
     }
@@ -122,6 +138,16 @@ impl Relay {
     pub fn stop(mut self) -> ExitStatus {
         signal(self.pid(), "TERM");
         end(&mut self.child, Duration::from_secs(60)).unwrap()
+    }
+
+    /// As [`Relay::stop`], with the whole log.
+    pub fn stop_and_log(mut self) -> (ExitStatus, Vec<String>) {
+        signal(self.pid(), "TERM");
+        let status = end(&mut self.child, Duration::from_secs(60)).unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        (status, self.log())
     }
 
     pub fn kill(mut self) {
