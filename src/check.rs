@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::cli::exit;
 use crate::config::Config;
 use crate::kafka;
+use crate::observe::escaped;
 use crate::postgres::preflight::{Check, CheckOutcome, ColumnPurpose, Preflight, WantedColumn};
 use crate::postgres::{self, PostgresError};
 use crate::router;
@@ -22,7 +23,7 @@ struct Report {
 impl Report {
     fn line(&mut self, text: &str) {
         // A closed pipe ends the reader's interest, not the check.
-        drop(writeln!(self.out, "{text}"));
+        drop(writeln!(self.out, "{}", escaped(text)));
     }
 
     fn add(&mut self, outcome: CheckOutcome, name: &str, found: &str, remedy: Option<&str>) {

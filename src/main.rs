@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use clap::Parser;
 use outboxd::cli::{Cli, Command, ConfigArgs, ConvertArgs, RunArgs, SinkArg, UntilArg, exit};
 use outboxd::config::{self, Config, Sources};
-use outboxd::observe::{Metrics, Problem, Status, init_logging, serve};
+use outboxd::observe::{Metrics, Problem, Status, escaped, init_logging, serve};
 use outboxd::relay::{Ended, Relay, Sink, Until, View, stop_on_signals};
 
 fn main() -> ExitCode {
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run(&args),
         Command::Check(args) => check(&args),
         Command::Convert(args) => convert(&args),
-        Command::Demo(args) => on_runtime(outboxd::demo::run(args)),
+        Command::Demo(args) => on_terminal(async { Ok(outboxd::demo::run(args).await) }),
     };
     ExitCode::from(code)
 }
@@ -45,31 +45,31 @@ fn run(args: &RunArgs) -> u8 {
             tracing::info!("{note}");
         }
     }
-    on_runtime(relay(config, args))
+    let json = config.log.is_json();
+    let ended = on_runtime(relay(config, args));
+    ended.unwrap_or_else(|problem| {
+        if json {
+            log_problem(&problem);
+        } else {
+            print_problem(&problem);
+        }
+        exit::FAILED
+    })
 }
 
-async fn relay(config: Config, args: &RunArgs) -> u8 {
-    match start(config, args).await {
-        Ok(Ended::Drained) => exit::DRAINED,
-        Ok(Ended::Undrained) => {
+async fn relay(config: Config, args: &RunArgs) -> Result<u8, Problem> {
+    Ok(match start(config, args).await? {
+        Ended::Drained => exit::DRAINED,
+        Ended::Undrained => {
             tracing::warn!(
                 "stopped before Kafka had acknowledged everything: it comes again at the next start"
             );
             exit::FAILED
         }
-        Err(problem) => {
-            print_problem(&problem);
-            exit::FAILED
-        }
-    }
+    })
 }
 
 async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
-    let plain = |message: String| Problem {
-        message,
-        detail: None,
-        hint: None,
-    };
     let stop = stop_on_signals().map_err(|error| plain(format!("no signal handlers: {error}")))?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), slot = %config.slot.name,
@@ -110,7 +110,7 @@ fn check(args: &ConfigArgs) -> u8 {
     let Some(config) = load(args, true) else {
         return exit::CONFIG;
     };
-    on_runtime(outboxd::check::run(config))
+    on_terminal(async { Ok(outboxd::check::run(config).await) })
 }
 
 fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {
@@ -153,8 +153,21 @@ fn convert(args: &ConvertArgs) -> u8 {
     reason = "there is no log before there is a configuration"
 )]
 fn report_config(message: &str) -> u8 {
-    eprintln!("outboxd: the configuration is wrong\n{message}");
+    eprintln!("outboxd: the configuration is wrong");
+    for line in message.lines() {
+        eprintln!("{}", escaped(line));
+    }
     exit::CONFIG
+}
+
+fn log_problem(problem: &Problem) {
+    tracing::error!(
+        detail = problem.detail.as_deref(),
+        hint = problem.hint.as_deref(),
+        exit_status = exit::FAILED,
+        "{}",
+        problem.message
+    );
 }
 
 #[expect(
@@ -162,25 +175,37 @@ fn report_config(message: &str) -> u8 {
     reason = "the last word belongs to the terminal, not to the log"
 )]
 fn print_problem(problem: &Problem) {
-    eprintln!("outboxd: {}", problem.message);
+    eprintln!("outboxd: {}", escaped(&problem.message));
     for (name, text) in [("DETAIL", &problem.detail), ("HINT", &problem.hint)] {
         if let Some(text) = text {
-            eprintln!("{name}:  {text}");
+            eprintln!("{name}:  {}", escaped(text));
         }
     }
 }
 
-fn on_runtime(work: impl Future<Output = u8>) -> u8 {
-    match tokio::runtime::Builder::new_current_thread()
+fn plain(message: String) -> Problem {
+    Problem {
+        message,
+        detail: None,
+        hint: None,
+    }
+}
+
+/// For commands that have a terminal and no log.
+fn on_terminal(work: impl Future<Output = Result<u8, Problem>>) -> u8 {
+    on_runtime(work).unwrap_or_else(|problem| {
+        print_problem(&problem);
+        exit::FAILED
+    })
+}
+
+fn on_runtime(work: impl Future<Output = Result<u8, Problem>>) -> Result<u8, Problem> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-    {
-        Ok(runtime) => {
-            let code = runtime.block_on(work);
-            // Sessions that hang in a connect must not keep the process.
-            runtime.shutdown_background();
-            code
-        }
-        Err(error) => report_config(&format!("no runtime: {error}")),
-    }
+        .map_err(|error| plain(format!("no runtime: {error}")))?;
+    let code = runtime.block_on(work);
+    // Sessions that hang in a connect must not keep the process.
+    runtime.shutdown_background();
+    code
 }

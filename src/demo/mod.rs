@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tokio_postgres::Client;
 
 use crate::cli::{DemoArgs, exit};
+use crate::observe::escaped;
 use broker::Broker;
 use consumer::{Consumer, Delivery};
 use error::{DemoError, During};
@@ -344,9 +345,10 @@ async fn interrupted() -> DemoError {
 
 #[expect(clippy::print_stderr, reason = "the demo has a terminal, not a log")]
 fn report(error: &DemoError) {
-    eprintln!("outboxd demo: {error}");
+    eprintln!("outboxd demo: {}", escaped(&error.to_string()));
     if let Some(detail) = error.detail() {
-        eprintln!("DETAIL:  {detail}");
+        let lines: Vec<_> = detail.lines().map(escaped).collect();
+        eprintln!("DETAIL:  {}", lines.join("\n"));
     }
     if let Some(hint) = error.hint() {
         eprintln!("HINT:  {hint}");

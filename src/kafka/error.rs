@@ -146,6 +146,18 @@ impl DeliveryError {
         )
     }
 
+    /// Something is wrong with this one record, not with where it goes.
+    pub fn concerns_the_record(&self) -> bool {
+        matches!(
+            self.kind,
+            DeliveryErrorKind::TopicInvalid
+                | DeliveryErrorKind::RecordTooLarge { .. }
+                | DeliveryErrorKind::InvalidPartition { .. }
+                | DeliveryErrorKind::InvalidTimestamp { .. }
+                | DeliveryErrorKind::RefusedByBroker(_)
+        )
+    }
+
     /// What the operator can do.
     pub fn hint(&self) -> String {
         use DeliveryErrorKind as Kind;

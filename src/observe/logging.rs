@@ -12,21 +12,16 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::{LogFormat, LogOptions};
+use super::LogOptions;
 
 /// Called once, by `main`. The level is the only thing that can be wrong; the error says how.
 pub fn init_logging(options: &LogOptions) -> Result<(), String> {
     let filter = filter(&options.level)?;
     let terminal = std::io::stderr().is_terminal();
-    let json = match options.format {
-        LogFormat::Auto => !terminal,
-        LogFormat::Text => false,
-        LogFormat::Json => true,
-    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
-    if json {
+    if options.is_json() {
         builder
             .json()
             .flatten_event(true)
@@ -139,6 +134,13 @@ impl Visit for Fields {
             self.add(field, &text);
         }
     }
+}
+
+/// A text that is not ours, for a terminal.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    escape(text, &mut out);
+    out
 }
 
 /// Control characters, and those that change the direction of text, as their escapes.

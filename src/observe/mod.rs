@@ -7,7 +7,7 @@ mod options;
 mod status;
 
 pub use http::{HttpError, serve};
-pub use logging::{Repeated, init_logging};
+pub use logging::{Repeated, escaped, init_logging};
 pub use metrics::Metrics;
 pub use options::{HttpOptions, LogFormat, LogOptions};
 pub use status::{Positions, Problem, SlotFacts, State, Status};

@@ -1,3 +1,4 @@
+use std::io::IsTerminal;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// `http.*`
@@ -21,6 +22,16 @@ pub struct LogOptions {
     pub format: LogFormat,
     /// `error`, `warn`, `info`, `debug`, `trace`, or a filter of tracing's by module.
     pub level: String,
+}
+
+impl LogOptions {
+    pub fn is_json(&self) -> bool {
+        match self.format {
+            LogFormat::Auto => !std::io::stderr().is_terminal(),
+            LogFormat::Text => false,
+            LogFormat::Json => true,
+        }
+    }
 }
 
 impl Default for LogOptions {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use super::sqlstate;
 use crate::reader::ReadError;
 use crate::wire::{OneLine, ServerMessage};
 
@@ -71,14 +72,6 @@ pub enum PostgresError {
     Sql(Box<tokio_postgres::Error>),
 }
 
-/// `error_code` classes of PostgreSQL's manual, appendix A.
-pub mod sqlstate {
-    pub const UNDEFINED_OBJECT: &str = "42704";
-    pub const DUPLICATE_OBJECT: &str = "42710";
-    pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";
-    pub const CANNOT_CONNECT_NOW: &str = "57P03";
-}
-
 /// The server looks for the publication as the catalog was at the row that it decodes.
 const YOUNGER_PUBLICATION: &str = "The publication has to be older than everything that the slot still has to send. If it was dropped and made again, drop the slot and start again: the retained rows are published again, and events that were already deleted are lost.";
 
@@ -126,7 +119,7 @@ impl PostgresError {
 
     pub fn detail(&self) -> Option<String> {
         match self {
-            Self::Server(message) | Self::PublicationSkipped(message) => message.detail.clone(),
+            Self::Server(message) | Self::PublicationSkipped(message) => one_line(&message.detail),
             Self::Unreachable { attempts } => match attempts.as_slice() {
                 [(_, error)] => error.detail(),
                 attempts => {
@@ -143,10 +136,10 @@ impl PostgresError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Server(message) if message.sqlstate == sqlstate::UNDEFINED_OBJECT => {
-                message.hint.clone().or(Some(YOUNGER_PUBLICATION.into()))
+                one_line(&message.hint).or(Some(YOUNGER_PUBLICATION.into()))
             }
             Self::PublicationSkipped(_) => Some(YOUNGER_PUBLICATION.into()),
-            Self::Server(message) => message.hint.clone(),
+            Self::Server(message) => one_line(&message.hint),
             Self::TlsRefused => {
                 Some("Set ssl = on in postgresql.conf, or sslmode to prefer.".into())
             }
@@ -175,6 +168,10 @@ impl PostgresError {
     pub(super) fn unexpected(expected: &'static str, tag: u8) -> Self {
         Self::Unexpected { expected, tag }
     }
+}
+
+fn one_line(text: &Option<String>) -> Option<String> {
+    text.as_deref().map(|text| OneLine(text).to_string())
 }
 
 /// An error and what caused it, as one sentence.

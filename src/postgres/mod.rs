@@ -15,12 +15,13 @@ mod session;
 pub mod slot;
 pub mod snapshot;
 mod socket;
+pub mod sqlstate;
 pub mod table;
 mod tls;
 mod transport;
 
 pub use connect::{SESSION_SETTINGS, connect_replication};
-pub use error::{PostgresError, chain, sqlstate};
+pub use error::{PostgresError, chain};
 pub use object_error::ObjectError;
 pub use options::{Host, Options, SslMode, TargetSessionAttrs};
 pub use position::current_position;

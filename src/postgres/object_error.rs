@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
-use super::PostgresError;
 use super::slot::SlotVerdict;
+use super::{PostgresError, sqlstate};
+use crate::wire::OneLine;
 
 #[derive(Debug)]
 pub enum ObjectError {
@@ -68,6 +69,12 @@ pub enum ObjectError {
         name: String,
         server_version: u32,
     },
+    /// The server refused the SELECT of a snapshot. Its text can quote values of the rows, so only
+    /// the code is kept.
+    RowsUnreadable {
+        table: String,
+        sqlstate: String,
+    },
     /// A value of a retained row is not UTF-8: the database's encoding is SQL_ASCII.
     NotUtf8 {
         table: String,
@@ -76,6 +83,17 @@ pub enum ObjectError {
 }
 
 impl ObjectError {
+    /// What a SELECT over the rows of `table` met.
+    pub(super) fn of_rows(table: String, error: tokio_postgres::Error) -> Self {
+        match error.code().map(|code| code.code()) {
+            Some(code) if !sqlstate::concerns_the_server(code) => Self::RowsUnreadable {
+                table,
+                sqlstate: code.to_owned(),
+            },
+            _ => error.into(),
+        }
+    }
+
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Session(error) | Self::PublicationRefused { source: error, .. } => error.detail(),
@@ -118,6 +136,9 @@ impl ObjectError {
             Self::FailoverUnsupported { .. } => {
                 Some("Turn slot.failover off, or use PostgreSQL 17 or later.".into())
             }
+            Self::RowsUnreadable { table, .. } => Some(format!(
+                "Run the snapshot's SELECT by hand to see the server's words, which may quote values. Grant SELECT on the table, or correct snapshot.select.\"{table}\"."
+            )),
             Self::NotUtf8 { .. } => Some(
                 "Convert the value; databases with the encoding SQL_ASCII hold any bytes.".into(),
             ),
@@ -130,6 +151,7 @@ impl ObjectError {
             Self::Session(error) | Self::PublicationRefused { source: error, .. } => {
                 error.sqlstate()
             }
+            Self::RowsUnreadable { sqlstate, .. } => Some(sqlstate),
             _ => None,
         }
     }
@@ -184,6 +206,12 @@ impl fmt::Display for ObjectError {
                 f,
                 "replication slot \"{name}\" cannot be a failover slot on PostgreSQL {}",
                 server_version / 10_000
+            ),
+            Self::RowsUnreadable { table, sqlstate } => write!(
+                f,
+                "the rows of table \"{table}\" cannot be read: SQLSTATE {}, {}",
+                OneLine(sqlstate),
+                sqlstate::meaning(sqlstate)
             ),
             Self::NotUtf8 { table, column } => {
                 write!(

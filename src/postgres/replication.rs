@@ -322,7 +322,7 @@ impl ReplicationStream {
             let (tag, body) = taken.parts();
             match Backend::read(tag, body)? {
                 Backend::CopyData(data) => return Ok(Some(take(CopyMessage::read(data)?))),
-                Backend::Error(message) => return Err(connect::server_error(message)),
+                Backend::Error(message) => return Err(stream_error(message)),
                 Backend::Notice(message) => notice(message)?,
                 // A server that stops leaves out CopyDone.
                 Backend::CopyDone | Backend::CommandComplete => {
@@ -383,6 +383,16 @@ impl ReplicationStream {
             }
         }
     }
+}
+
+/// A publication's row filter works on the rows' values, and its errors quote them.
+fn stream_error(mut message: Box<ServerMessage>) -> PostgresError {
+    if message.sqlstate.starts_with("22") {
+        let meaning = sqlstate::meaning(&message.sqlstate);
+        message.message = format!("{meaning}; the server's words may quote values of a row");
+        (message.detail, message.hint) = (None, None);
+    }
+    PostgresError::Server(message)
 }
 
 /// PostgreSQL 18 answers a publication that it cannot load with this warning and leaves its rows

@@ -8,10 +8,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::error::sqlstate;
 use super::socket::Socket;
 use super::tls::Tls;
-use super::{Host, Options, PostgresError, SslMode};
+use super::{Host, Options, PostgresError, SslMode, sqlstate};
 
 /// A connected socket on which nothing was said yet.
 #[derive(Debug)]

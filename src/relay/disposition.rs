@@ -54,6 +54,7 @@ fn object(error: &ObjectError) -> Disposition {
         | ObjectError::PublicationLacksInserts { .. }
         | ObjectError::PublicationForAllTables { .. }
         | ObjectError::FailoverUnsupported { .. }
+        | ObjectError::RowsUnreadable { .. }
         | ObjectError::NotUtf8 { .. } => Disposition::Wait,
     }
 }

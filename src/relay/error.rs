@@ -33,7 +33,7 @@ pub struct Undelivered {
 
 impl Undelivered {
     pub(super) fn new(error: DeliveryError, record: Option<&Record>) -> Self {
-        let record = record.filter(|_| !error.concerns_the_attempt());
+        let record = record.filter(|_| error.concerns_the_record());
         let event_id = record.and_then(|record| {
             let id = record.headers.iter().find(|header| *header.name == *"id")?;
             let id = String::from_utf8_lossy(id.value.as_deref()?);

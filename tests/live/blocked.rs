@@ -201,7 +201,14 @@ async fn record_too_large(world: &World) {
     // Together they are larger than the topic takes in one batch.
     scene.write(&[500; 20]).await;
     scene.write(&[500, 500, 5000, 500, 500]).await;
-    let error = scene.blocked().await;
+    let mut error = scene.blocked().await;
+    let detail = error["detail"].take();
+    assert!(
+        detail
+            .as_str()
+            .unwrap()
+            .starts_with("The event has the id ")
+    );
     assert_eq!(
         error,
         json!({

@@ -86,3 +86,28 @@ async fn a_snapshot_that_is_killed_begins_again_and_leaves_no_slot_over() {
         assert!(relay.stop().success());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_select_that_fails_on_a_row_is_told_without_the_rows_values() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    kafka.create_topic(TOPIC, 1, &[]).await;
+    let client = postgres.client().await;
+    Shop::create_tables(&client).await;
+    client
+        .batch_execute(
+            "INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', 1, 'T', '\"hunter2\"')",
+        )
+        .await
+        .unwrap();
+    let select = "SELECT id, aggregatetype, aggregateid, seq, type, (payload #>> '{}')::int AS payload FROM outbox";
+    let setting = format!("snapshot.select.\"public.outbox\"={select}");
+    let relay = Relay::start(&postgres, &kafka, &[&setting]);
+    relay.wait_for_state("blocked").await;
+    let error = relay.status().unwrap()["error"].clone();
+    assert_eq!(
+        error["message"],
+        "the rows of table \"public.outbox\" cannot be read: SQLSTATE 22P02, invalid text representation"
+    );
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+    assert!(!relay.logged("hunter2"), "{:#?}", relay.log());
+}

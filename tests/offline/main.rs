@@ -8,6 +8,7 @@ mod support;
 
 mod compatibility;
 mod configuration;
+mod ending;
 mod fuzz;
 mod metrics;
 mod pgoutput_builder;

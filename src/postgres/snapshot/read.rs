@@ -40,6 +40,12 @@ struct Scan {
     sql: String,
 }
 
+impl Scan {
+    fn unreadable(&self, error: tokio_postgres::Error) -> ObjectError {
+        ObjectError::of_rows(self.relation.qualified_name(), error)
+    }
+}
+
 /// A row in the text form of the stream.
 #[derive(Debug)]
 pub struct SnapshotRow {
@@ -138,7 +144,10 @@ impl Snapshot {
         let mut rows = 0;
         for table in tables {
             let sql = format!("SELECT count(*) FROM {}", source(table, options));
-            let counted: i64 = client.query_one(&sql, &[]).await?.try_get(0)?;
+            let counted = client.query_one(&sql, &[]).await;
+            let counted =
+                counted.map_err(|error| ObjectError::of_rows(table.qualified_name(), error))?;
+            let counted: i64 = counted.try_get(0)?;
             rows += u64::try_from(counted).unwrap_or(0);
         }
         let scan = |table: &OutboxTable| Scan {
@@ -205,7 +214,8 @@ impl Snapshot {
                 let Some(scan) = self.waiting.front() else {
                     return Ok(None);
                 };
-                let stream = self.client.simple_query_raw(&scan.sql).await?;
+                let stream = self.client.simple_query_raw(&scan.sql).await;
+                let stream = stream.map_err(|error| scan.unreadable(error))?;
                 let scan = self.waiting.pop_front();
                 self.reading = scan.map(|scan| (scan, Box::pin(stream)));
             }
@@ -220,7 +230,7 @@ impl Snapshot {
                     }));
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(error.into()),
+                Some(Err(error)) => return Err(scan.unreadable(error)),
                 None => self.reading = None,
             }
         }

@@ -1,0 +1,48 @@
+//! Codes of PostgreSQL's manual, appendix A.
+
+pub const UNDEFINED_OBJECT: &str = "42704";
+pub const DUPLICATE_OBJECT: &str = "42710";
+pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";
+pub const CANNOT_CONNECT_NOW: &str = "57P03";
+
+/// The condition that a code names, or that its class does: what can be said of an error whose text
+/// may quote a row's values.
+pub fn meaning(code: &str) -> &'static str {
+    match code {
+        "22P02" => "invalid text representation",
+        "22P05" => "untranslatable character",
+        "42501" => "insufficient privilege",
+        "42601" => "syntax error",
+        "42703" => "undefined column",
+        "42883" => "undefined function",
+        "42P01" => "undefined table",
+        _ => class(code),
+    }
+}
+
+fn class(code: &str) -> &'static str {
+    match code.get(..2) {
+        Some("0A") => "feature not supported",
+        Some("21") => "cardinality violation",
+        Some("22") => "data exception",
+        Some("23") => "integrity constraint violation",
+        Some("25") => "invalid transaction state",
+        Some("28") => "invalid authorization",
+        Some("2F") => "SQL routine exception",
+        Some("38") => "external routine exception",
+        Some("39") => "external routine invocation exception",
+        Some("42") => "syntax error or access rule violation",
+        Some("54") => "program limit exceeded",
+        Some("55") => "object not in prerequisite state",
+        Some("P0") => "PL/pgSQL error",
+        Some("XX") => "internal error",
+        _ => "error",
+    }
+}
+
+/// Whether the server's text tells of the server and not of what a query computes: such a text
+/// quotes no values.
+pub fn concerns_the_server(code: &str) -> bool {
+    let classes = ["08", "40", "53", "57", "58"];
+    code.get(..2).is_some_and(|class| classes.contains(&class))
+}
