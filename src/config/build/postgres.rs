@@ -230,6 +230,13 @@ fn list_key(option: &str) -> &'static str {
     }
 }
 
+fn unquoted(name: &str) -> &str {
+    let inner = name
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    inner.unwrap_or(name)
+}
+
 pub(super) fn snapshot(read: &mut Read<'_>) -> Option<SnapshotOptions> {
     let mode = read.choice("snapshot.mode", SNAPSHOT_MODES);
     let fetch_bytes = read.bytes("snapshot.fetch_bytes");
@@ -237,7 +244,8 @@ pub(super) fn snapshot(read: &mut Read<'_>) -> Option<SnapshotOptions> {
         .settings
         .under("snapshot.select.")
         .map(|(table, setting)| SelectOverride {
-            table: table.to_owned(),
+            // A flag writes the name as the file does, and has no TOML to take the quotes off.
+            table: unquoted(table).to_owned(),
             statement: setting.value.clone(),
         });
     let overrides = overrides.collect();

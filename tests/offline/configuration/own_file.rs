@@ -348,6 +348,18 @@ fn a_connection_string_counts_before_earlier_layers_and_after_its_own() {
 }
 
 #[test]
+fn a_flag_names_the_table_of_a_select_with_or_without_quotes() {
+    for name in ["public.outbox", "\"public.outbox\""] {
+        let given = File::new(SMALLEST).given();
+        let config = given
+            .set(&format!("snapshot.select.{name}=SELECT 1"))
+            .config();
+        let tables: Vec<_> = config.snapshot.overrides.iter().map(|o| &o.table).collect();
+        assert_eq!(tables, ["public.outbox"]);
+    }
+}
+
+#[test]
 fn passwords_come_from_files_too() {
     let file = File::new(&format!("{SMALLEST}sasl_password_file = \"sasl\"\n"));
     let write = |name: &str, text: &str| {
