@@ -350,8 +350,9 @@ fn a_connection_string_counts_before_earlier_layers_and_after_its_own() {
 #[test]
 fn a_flag_names_the_table_of_a_select_with_or_without_quotes() {
     for name in ["public.outbox", "\"public.outbox\""] {
-        let given = File::new(SMALLEST).given();
-        let config = given
+        let file = File::new(SMALLEST);
+        let config = file
+            .given()
             .set(&format!("snapshot.select.{name}=SELECT 1"))
             .config();
         let tables: Vec<_> = config.snapshot.overrides.iter().map(|o| &o.table).collect();
