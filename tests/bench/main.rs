@@ -1,10 +1,12 @@
-//! First figures: the drain of waiting rows beside pg_recvlogical, and latency at a steady rate.
+//! First figures: routing beside copying, the drain of waiting rows beside pg_recvlogical, and latency at a steady rate.
 //! `scripts/bench` runs it; it prints a table and asserts nothing about time.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../support/live/mod.rs"]
 mod support;
+
+mod routing;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,6 +23,7 @@ const SECONDS: u64 = 15;
 #[tokio::main]
 async fn main() {
     println!("| measurement | value |\n|---|---|");
+    routing::measure();
     drain().await;
     latency().await;
 }
