@@ -5,7 +5,7 @@ use std::time::Duration;
 use outboxd::postgres::publication::PublicationMode;
 use outboxd::postgres::snapshot::SnapshotMode;
 use outboxd::postgres::{Host, SslMode};
-use outboxd::router::{Converter, Heartbeat, OnUpdate, Placement};
+use outboxd::router::{Converter, Heartbeat, OnUpdate, Placement, PlacementTarget};
 
 use super::{Given, notes, set_values};
 
@@ -224,4 +224,62 @@ fn the_login_of_a_worker_reaches_librdkafka() {
         ]
     );
     assert!(!format!("{config:?} {:?}", config.settings.shown()).contains("s3cret"));
+}
+
+#[test]
+fn names_of_debezium_1_run_with_a_warning_for_each() {
+    let config = Given::connector("02-old-server-name.json")
+        .broker()
+        .config();
+    assert_eq!(config.slot.name.as_str(), "debezium");
+    assert_eq!(
+        notes(&config),
+        [
+            "! 02-old-server-name.json: database.server.name: is the old name of topic.prefix",
+            "02-old-server-name.json: tasks.max: has no effect: one slot is one stream, so there is one task",
+            "02-old-server-name.json: tombstones.on.delete: has no effect: the Event Router drops deletes and their tombstones",
+            "key.converter: neither connector nor worker sets one: JsonConverter with schemas is used, as Kafka Connect does",
+            "value.converter: neither connector nor worker sets one: JsonConverter with schemas is used, as Kafka Connect does",
+            "02-old-server-name.json: publication.autocreate.mode is not set: a missing publication is made for the outbox table alone, not for all tables as Debezium does",
+            "! 02-old-server-name.json: plugin.name is not set: outboxd uses pgoutput, Debezium would use decoderbufs",
+        ]
+    );
+}
+
+#[test]
+fn debezium_servers_properties_run_and_other_libraries_keys_are_noted() {
+    let config = Given::connector("07-debezium-server.properties").config();
+    let notes = notes(&config);
+    let note = "07-debezium-server.properties: quarkus.log.level: has no effect: it belongs to another library";
+    assert!(notes.iter().any(|found| found == note), "{notes:#?}");
+    assert_eq!(config.kafka.bootstrap_servers(), "127.0.0.1:9092");
+    assert!(config.tables.matches("public", "outbox"));
+}
+
+#[test]
+fn without_converters_the_ones_that_are_taken_are_named_with_the_reason() {
+    let config = Given::connector("10-worker-defaults-envelope.json")
+        .broker()
+        .config();
+    let notes = notes(&config);
+    for role in ["key", "value"] {
+        let note = format!(
+            "{role}.converter: neither connector nor worker sets one: JsonConverter with schemas is used, as Kafka Connect does"
+        );
+        assert!(notes.contains(&note), "{notes:#?}");
+    }
+    let placed: Vec<(&str, &PlacementTarget)> = config
+        .router
+        .placements
+        .iter()
+        .map(|placement| (placement.field.as_str(), &placement.target))
+        .collect();
+    assert_eq!(
+        placed,
+        [
+            ("seq", &PlacementTarget::Header("seq".to_owned())),
+            ("type", &PlacementTarget::Envelope("eventType".to_owned())),
+            ("created_at", &PlacementTarget::Envelope("at".to_owned())),
+        ]
+    );
 }
