@@ -413,3 +413,27 @@ fn notice(message: Box<ServerMessage>) -> Result<(), PostgresError> {
     );
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_row_filter_is_told_without_the_servers_words() {
+        let said = |sqlstate: &str| {
+            let message = ServerMessage {
+                severity: "ERROR".into(),
+                sqlstate: sqlstate.into(),
+                message: "invalid input syntax for type integer: \"hunter2\"".into(),
+                detail: Some("hunter2".into()),
+                hint: None,
+                routine: None,
+            };
+            let error = stream_error(Box::new(message));
+            (error.to_string(), error.detail())
+        };
+        let text = "ERROR 22P02: invalid text representation; the server's words may quote values of a row";
+        assert_eq!(said("22P02"), (text.to_owned(), None));
+        assert_eq!(said("57P01").1.as_deref(), Some("hunter2"));
+    }
+}
