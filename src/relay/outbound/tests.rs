@@ -23,7 +23,10 @@ fn cluster() -> Cluster {
 
 fn outbound(cluster: &Cluster, options: &Options) -> Outbound {
     let limits = options.window();
-    let kafka = KafkaOptions::new(&cluster.bootstrap_servers(), Default::default(), limits);
+    // What is sent together is one request, however the threads run.
+    let linger = [("linger.ms".to_owned(), "200".to_owned())];
+    let properties = linger.into_iter().collect();
+    let kafka = KafkaOptions::new(&cluster.bootstrap_servers(), properties, limits);
     let sink = Sink::Kafka(Box::new(kafka.unwrap()));
     let status = Status::new("n", "s", "p", SystemTime::UNIX_EPOCH);
     let view = View::new(Metrics::new().unwrap(), status);
