@@ -155,6 +155,7 @@ impl ReplicationSession {
             "SET statement_timeout = 0",
             "SET lock_timeout = 0",
             "SET idle_session_timeout = 0",
+            "SET idle_in_transaction_session_timeout = 0",
             "SET transaction_timeout = 0",
             "SET client_connection_check_interval = '2s'",
             "SET tcp_keepalives_idle = '5s'",
@@ -164,6 +165,20 @@ impl ReplicationSession {
             self.query(setting).await.map(drop).or_else(refusal_only)?;
         }
         Ok(())
+    }
+
+    /// Ends when the session does, with the reason. While it is idle nothing else is said on it.
+    /// Cancel-safe.
+    pub async fn broken(&mut self) -> PostgresError {
+        loop {
+            let heard = self.channel.receive(|message, _| match message {
+                Backend::Error(message) => Err(connect::server_error(message)),
+                _ => Ok(()),
+            });
+            if let Err(error) = heard.await {
+                return error;
+            }
+        }
     }
 
     pub async fn try_lock(&mut self, key: i64) -> Result<bool, PostgresError> {

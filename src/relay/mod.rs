@@ -184,6 +184,7 @@ impl Relay {
     /// One connection, from opening to its end.
     async fn session(&mut self) -> Result<Ended, Interrupted> {
         self.view.set_state(State::Starting);
+        self.in_snapshot = false;
         let (config, view) = (self.config.clone(), self.view.clone());
         let snapshot = match config.snapshot.mode {
             SnapshotMode::Always if self.snapshot_taken => SnapshotMode::Initial,

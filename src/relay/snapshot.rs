@@ -1,5 +1,7 @@
 //! Publishing the retained rows, under the window like everything else.
 
+use std::future::Future;
+
 use super::{Interrupted, Relay, RelayError, shutdown};
 use crate::lsn::Lsn;
 use crate::observe::State;
@@ -7,6 +9,19 @@ use crate::postgres::ReplicationSession;
 use crate::postgres::snapshot::Snapshot;
 
 const SHOW_EVERY: u64 = 100_000;
+
+/// The lead belongs to the session, which says nothing while the rows are published: with its end
+/// another instance has the lead, and what went out afterwards would overtake that one's events.
+async fn while_leading<T>(
+    session: &mut ReplicationSession,
+    work: impl Future<Output = Result<T, Interrupted>>,
+) -> Result<T, Interrupted> {
+    tokio::select! {
+        biased;
+        error = session.broken() => Err(RelayError::from(error).into()),
+        done = work => done,
+    }
+}
 
 impl Relay {
     /// Publishes every row, waits until Kafka has all of them, then makes the slot permanent.
@@ -22,9 +37,15 @@ impl Relay {
         let mut shown = 0;
         // Rows that are held at once beside the window.
         let fetch_bytes = self.config.snapshot.fetch_bytes;
-        while let Some(rows) = self.drive(snapshot.next_rows(fetch_bytes)).await?? {
+        loop {
+            let fetch = self.drive(snapshot.next_rows(fetch_bytes));
+            let Some(rows) = while_leading(&mut session, fetch).await?? else {
+                break;
+            };
             for row in rows {
-                self.wait_for_room().await?;
+                if !self.outbound.can_accept() {
+                    while_leading(&mut session, self.wait_for_room()).await?;
+                }
                 let (relation, tuple) = (&row.relation, row.tuple());
                 self.outbound
                     .pipeline
@@ -37,7 +58,7 @@ impl Relay {
                 tracing::info!(rows = shown, of = snapshot.rows(), "snapshot goes on");
             }
         }
-        self.drain_window().await?;
+        while_leading(&mut session, self.drain_window()).await?;
         let rows = snapshot.rows_read();
         let confirmed = snapshot.finish(&mut session, &self.config.slot).await?;
         (self.in_snapshot, self.snapshot_taken) = (false, true);

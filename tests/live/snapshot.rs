@@ -111,3 +111,44 @@ async fn a_select_that_fails_on_a_row_is_told_without_the_rows_values() {
     assert!(!error.to_string().contains("hunter2"), "{error}");
     assert!(!relay.logged("hunter2"), "{:#?}", relay.log());
 }
+
+/// Whoever waits has the lead as soon as this session ends: nothing may go out behind that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_ends_with_the_session_that_has_the_lead() {
+    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+    kafka.create_topic("outbox.event.order", 1, &[]).await;
+    let client = postgres.client().await;
+    Shop::create_tables(&client).await;
+    client
+        .batch_execute(
+            "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'k', n, 'T', '{}' FROM generate_series(1, 40000) n;
+             ALTER ROLE postgres SET idle_in_transaction_session_timeout = '1s'",
+        )
+        .await
+        .unwrap();
+    let slow = ["relay.max_in_flight_records=5", "snapshot.fetch_bytes=8KiB"];
+    let first = Relay::start(&postgres, &kafka, &slow);
+    first.wait_for_state("snapshotting").await;
+    let consumer = Consumer::new(&kafka, "outbox.event.order");
+    // Longer than the role's timeout for idle transactions, which must not end it.
+    let began = std::time::Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        consumer.next(Duration::from_millis(100));
+    }
+    assert!(!first.logged("25P03"), "{:#?}", first.log());
+    let second = Relay::start(&postgres, &kafka, &[]);
+    second.wait_for_state("standby").await;
+    client
+        .batch_execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted")
+        .await
+        .unwrap();
+    first.wait_for_state("standby").await;
+    second.wait_for_state("streaming").await;
+    let mut last = 0;
+    while let Some(event) = consumer.next(Duration::from_secs(1)) {
+        last = event.seq();
+    }
+    assert_eq!(last, 40_000, "the last word is the second relay's");
+    assert!(first.stop().success());
+    assert!(second.stop().success());
+}
