@@ -95,6 +95,8 @@ impl<E: Into<RelayError>> From<E> for Interrupted {
 }
 
 const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
+/// How often the numbers are shown, in every state.
+const SHOW_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Relay {
     /// Makes the producer; nothing is connected yet.
@@ -125,7 +127,7 @@ impl Relay {
             origin: None,
             snapshot_taken: false,
             in_snapshot: false,
-            show_at: ticks(),
+            show_at: outbound::every(SHOW_INTERVAL),
             backoff,
             repeated,
             updates_seen: 0,
@@ -268,7 +270,12 @@ impl Relay {
 
     /// Waits until nothing is outstanding.
     async fn drain_window(&mut self) -> Result<(), Interrupted> {
-        while !self.outbound.is_empty() {
+        self.turn_until(Outbound::is_empty).await
+    }
+
+    /// Deals with deliveries until they have brought what is waited for.
+    async fn turn_until(&mut self, done: impl Fn(&Outbound) -> bool) -> Result<(), Interrupted> {
+        while !done(&self.outbound) {
             tokio::select! {
                 biased;
                 () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
@@ -391,13 +398,6 @@ impl Relay {
             .kafka_reachable
             .set(i64::from(health.is_reachable()));
     }
-}
-
-/// When the numbers are shown, in every state.
-fn ticks() -> tokio::time::Interval {
-    let mut ticks = tokio::time::interval(Duration::from_millis(500));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    ticks
 }
 
 /// The pipeline counts; a counter follows.

@@ -65,7 +65,7 @@ impl Outbound {
             reports,
             trouble: Trouble::new(options),
             brokers: Brokers::default(),
-            looks: looks(),
+            looks: every(LOOK_INTERVAL),
             on_blocked: options.on_blocked.clone(),
             repeated: Repeated::new(REPEAT_INTERVAL),
             topics: TopicCounters::default(),
@@ -231,10 +231,11 @@ impl Outbound {
     }
 }
 
-fn looks() -> Interval {
-    let mut looks = interval(LOOK_INTERVAL);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    looks
+/// Ticks at once and then at this pace; ticks that were missed are not made up for.
+pub(super) fn every(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// Ends at `deadline`; never without one.

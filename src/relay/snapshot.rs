@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use super::{Interrupted, Relay, RelayError, shutdown};
+use super::outbound::Outbound;
+use super::{Interrupted, Relay, RelayError};
 use crate::lsn::Lsn;
 use crate::observe::State;
 use crate::postgres::ReplicationSession;
@@ -44,7 +45,7 @@ impl Relay {
             };
             for row in rows {
                 if !self.outbound.can_accept() {
-                    while_leading(&mut session, self.wait_for_room()).await?;
+                    while_leading(&mut session, self.turn_until(Outbound::can_accept)).await?;
                 }
                 let (relation, tuple) = (&row.relation, row.tuple());
                 self.outbound
@@ -65,17 +66,5 @@ impl Relay {
         self.opened();
         tracing::info!(rows, lsn = %confirmed, "snapshot complete");
         Ok((session, confirmed))
-    }
-
-    async fn wait_for_room(&mut self) -> Result<(), Interrupted> {
-        while !self.outbound.can_accept() {
-            tokio::select! {
-                biased;
-                () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
-                turn = self.outbound.turn() => turn?,
-                _ = self.show_at.tick() => self.show(),
-            }
-        }
-        Ok(())
     }
 }

@@ -150,9 +150,15 @@ impl Relay {
     /// before everything that a busy stream could starve it with; deliveries and retries; the tick;
     /// new bytes, while there is room. Then everything that can move moves.
     async fn run_loop(&mut self, mut state: Loop) -> Result<Ended, Interrupted> {
+        let mut rest = None;
         loop {
             self.take_buffered(&mut state)?;
             self.outbound.send();
+            if let Some(rest) = rest.take() {
+                // The runtime's timers count in milliseconds, and a wait of the runtime would wake
+                // for every packet.
+                std::thread::sleep(rest);
+            }
             self.describe(&mut state, Duration::ZERO);
             if self.is_done(&mut state) {
                 return self.finish(state).await;
@@ -185,13 +191,7 @@ impl Relay {
                 () = until(beat_at), if reading => self.beat(&mut state),
                 moved = state.stream.progress(reading) => {
                     let bytes = moved.map_err(RelayError::from)?;
-                    self.take_buffered(&mut state)?;
-                    self.outbound.send();
-                    if let Some(rest) = state.appetite.rest_after(bytes, Instant::now()) {
-                        // The runtime's timers count in milliseconds, and a wait of the runtime
-                        // would wake for every packet.
-                        std::thread::sleep(rest);
-                    }
+                    rest = state.appetite.rest_after(bytes, Instant::now());
                 }
             }
         }
@@ -366,7 +366,7 @@ impl Relay {
             reply_requested: false,
         };
         // A row that blocks is only in the slot, and so is what `--until` leaves for the next start.
-        let drained = state.give_up_at.is_some() && state.held.is_none();
+        let drained = state.give_up_at.is_some() && !held;
         let slot = Some(&self.config.slot).filter(|slot| slot.drop_on_stop && drained);
         let now = Timestamp::from(SystemTime::now());
         let finished = state.stream.finish(last, now, slot.map(|slot| &slot.name));
