@@ -3,35 +3,17 @@
 use std::time::Duration;
 
 use crate::support::{
-    Consumer, Kafka, Postgres, Relay, Shop, Shutdown, Tally, Version, wait_until,
+    Consumer, Postgres, Relay, Scene, Shop, Shutdown, Tally, Version, wait_until,
 };
 
-const TOPIC: &str = "outbox.event.order";
+const TOPIC: &str = Scene::TOPIC;
 const QUIET: Duration = Duration::from_secs(1);
-
-struct Scene {
-    postgres: Postgres,
-    kafka: Kafka,
-    client: tokio_postgres::Client,
-}
-
-async fn scene(version: Version, settings: &[(&str, &str)]) -> Scene {
-    let (postgres, kafka) = (Postgres::start(version, settings), Kafka::start());
-    kafka.create_topic(TOPIC, 3, &[]).await;
-    let client = postgres.client().await;
-    Shop::create_tables(&client).await;
-    Scene {
-        postgres,
-        kafka,
-        client,
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_kills_under_load_lose_nothing_and_repeat_less_than_was_in_flight() {
     const IN_FLIGHT: u64 = 2000;
     const EVENTS: u64 = 60_000;
-    let mut scene = scene(Version::V18, &[]).await;
+    let mut scene = Scene::open(Version::V18, &[]).await;
     let bound = format!("relay.max_in_flight_records={IN_FLIGHT}");
     let settings = [bound.as_str()];
     let mut relay = Relay::start(&scene.postgres, &scene.kafka, &settings);
@@ -61,7 +43,7 @@ async fn twenty_kills_under_load_lose_nothing_and_repeat_less_than_was_in_flight
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_clean_stops_under_load_repeat_nothing() {
-    let scene = scene(Version::V18, &[]).await;
+    let scene = Scene::open(Version::V18, &[]).await;
     let mut relay = Relay::start(&scene.postgres, &scene.kafka, &[]);
     relay.wait_for_state("streaming").await;
     let shop = Shop::open(&scene.postgres, 1000, u64::MAX).await;
@@ -91,7 +73,7 @@ async fn twenty_clean_stops_under_load_repeat_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_of_the_broker_costs_neither_the_connection_nor_the_bound() {
-    let mut scene = scene(Version::V18, &[("wal_sender_timeout", "5s")]).await;
+    let mut scene = Scene::open(Version::V18, &[("wal_sender_timeout", "5s")]).await;
     let settings = [
         "postgres.wal_sender_timeout=5s",
         "relay.max_in_flight_bytes=4MiB",
@@ -149,7 +131,7 @@ async fn walsender(client: &tokio_postgres::Client) -> i32 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_restarts_or_is_killed_is_found_again() {
     for version in [Version::V14, Version::V18] {
-        let mut scene = scene(version, &[]).await;
+        let mut scene = Scene::open(version, &[]).await;
         let relay = Relay::start(&scene.postgres, &scene.kafka, &[]);
         relay.wait_for_state("streaming").await;
         let (consumer, mut tally) = (Consumer::new(&scene.kafka, TOPIC), Tally::default());
@@ -189,7 +171,7 @@ async fn a_server_that_restarts_or_is_killed_is_found_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_instance_waits_and_takes_over() {
     for version in [Version::V14, Version::V18] {
-        let scene = scene(version, &[]).await;
+        let scene = Scene::open(version, &[]).await;
         let settings = ["postgres.wal_sender_timeout=3s"];
         let leader = Relay::start(&scene.postgres, &scene.kafka, &settings);
         leader.wait_for_state("streaming").await;
@@ -228,7 +210,7 @@ async fn a_second_instance_waits_and_takes_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_is_stopped_leaves_nothing_behind() {
-    let scene = scene(Version::V18, &[]).await;
+    let scene = Scene::open(Version::V18, &[]).await;
     let leader = Relay::start(&scene.postgres, &scene.kafka, &[]);
     leader.wait_for_state("streaming").await;
     let standby = Relay::start(&scene.postgres, &scene.kafka, &[]);
@@ -251,7 +233,7 @@ async fn a_standby_that_is_stopped_leaves_nothing_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_without_a_topic_blocks_and_nothing_behind_it_is_confirmed() {
-    let scene = scene(Version::V18, &[]).await;
+    let scene = Scene::open(Version::V18, &[]).await;
     scene
         .client
         .batch_execute("ALTER TABLE outbox ALTER aggregatetype DROP NOT NULL")

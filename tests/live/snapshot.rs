@@ -3,18 +3,19 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::support::{Consumer, Event, Kafka, Postgres, Relay, Shop, Version, wait_until};
+use crate::support::{Consumer, Event, Relay, Scene, Version, wait_until};
 
 const ROWS: usize = 100_000;
-const TOPIC: &str = "outbox.event.order";
+const TOPIC: &str = Scene::TOPIC;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_is_killed_begins_again_and_leaves_no_slot_over() {
     for version in [Version::V14, Version::V18] {
-        let (postgres, kafka) = (Postgres::start(version, &[]), Kafka::start());
-        kafka.create_topic(TOPIC, 3, &[]).await;
-        let client = postgres.client().await;
-        Shop::create_tables(&client).await;
+        let Scene {
+            postgres,
+            kafka,
+            client,
+        } = Scene::open(version, &[]).await;
         client
             .batch_execute(&format!(
                 "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'k' || n % 100, n, 'T', '{{}}' FROM generate_series(1, {ROWS}) n"
@@ -89,10 +90,11 @@ async fn a_snapshot_that_is_killed_begins_again_and_leaves_no_slot_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_select_that_fails_on_a_row_is_told_without_the_rows_values() {
-    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
-    kafka.create_topic(TOPIC, 1, &[]).await;
-    let client = postgres.client().await;
-    Shop::create_tables(&client).await;
+    let Scene {
+        postgres,
+        kafka,
+        client,
+    } = Scene::open(Version::V18, &[]).await;
     client
         .batch_execute(
             "INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', 1, 'T', '\"hunter2\"')",
@@ -115,10 +117,11 @@ async fn a_select_that_fails_on_a_row_is_told_without_the_rows_values() {
 /// Whoever waits has the lead as soon as this session ends: nothing may go out behind that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_ends_with_the_session_that_has_the_lead() {
-    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
-    kafka.create_topic("outbox.event.order", 1, &[]).await;
-    let client = postgres.client().await;
-    Shop::create_tables(&client).await;
+    let Scene {
+        postgres,
+        kafka,
+        client,
+    } = Scene::open(Version::V18, &[]).await;
     client
         .batch_execute(
             "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'k', n, 'T', '{}' FROM generate_series(1, 40000) n;

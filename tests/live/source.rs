@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::support::{
-    Consumer, Kafka, Postgres, Relay, Shop, Shutdown, Tally, Version, wait_until,
+    Consumer, Kafka, Postgres, Relay, Scene, Shop, Shutdown, Tally, Version, wait_until,
 };
 
-const TOPIC: &str = "outbox.event.order";
+const TOPIC: &str = Scene::TOPIC;
 const QUIET: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -66,10 +66,11 @@ async fn a_wide_publication_publishes_the_outbox_alone() {
 /// A cut anywhere in a buffer: what was taken from it before has to leave all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_is_cut_again_and_again_loses_nothing_and_does_not_stall() {
-    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
-    kafka.create_topic(TOPIC, 3, &[]).await;
-    let client = postgres.client().await;
-    Shop::create_tables(&client).await;
+    let Scene {
+        postgres,
+        kafka,
+        client,
+    } = Scene::open(Version::V18, &[]).await;
     for seq in 1..=3 {
         client
             .batch_execute(&format!(
@@ -113,10 +114,11 @@ async fn a_stream_that_is_cut_again_and_again_loses_nothing_and_does_not_stall()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_server_behind_the_address_is_streamed_from_its_own_slots_position() {
-    let (mut first, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
-    kafka.create_topic(TOPIC, 1, &[]).await;
-    let client = first.client().await;
-    Shop::create_tables(&client).await;
+    let Scene {
+        postgres: mut first,
+        kafka,
+        client,
+    } = Scene::open(Version::V18, &[]).await;
     // So far ahead that the other server's positions lie behind all of this one's.
     client
         .batch_execute(
@@ -157,10 +159,11 @@ async fn another_server_behind_the_address_is_streamed_from_its_own_slots_positi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_publication_that_is_gone_is_not_made_again_behind_the_slot() {
-    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
-    kafka.create_topic(TOPIC, 1, &[]).await;
-    let client = postgres.client().await;
-    Shop::create_tables(&client).await;
+    let Scene {
+        postgres,
+        kafka,
+        client,
+    } = Scene::open(Version::V18, &[]).await;
     let relay = Relay::start(&postgres, &kafka, &[]);
     relay.wait_for_state("streaming").await;
     insert(&client, "outbox", 1).await;
@@ -206,10 +209,11 @@ async fn a_publication_that_is_gone_is_not_made_again_behind_the_slot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_in_use_is_waited_for_with_growing_pauses_and_few_words() {
-    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
-    kafka.create_topic(TOPIC, 1, &[]).await;
-    let client = postgres.client().await;
-    Shop::create_tables(&client).await;
+    let Scene {
+        postgres,
+        kafka,
+        client,
+    } = Scene::open(Version::V18, &[]).await;
     let first = Relay::start(&postgres, &kafka, &[]);
     first.wait_for_state("streaming").await;
     assert!(first.stop().success());
@@ -243,9 +247,9 @@ async fn a_slot_in_use_is_waited_for_with_growing_pauses_and_few_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn until_current_ends_under_load_that_never_ends() {
-    let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
-    kafka.create_topic(TOPIC, 1, &[]).await;
-    Shop::create_tables(&postgres.client().await).await;
+    let Scene {
+        postgres, kafka, ..
+    } = Scene::open(Version::V18, &[]).await;
     let first = Relay::start(&postgres, &kafka, &[]);
     first.wait_for_state("streaming").await;
     assert!(first.stop().success());

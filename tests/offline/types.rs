@@ -86,32 +86,27 @@ fn a_table_is_looked_up_when_it_is_new_and_whenever_it_is_described_again() {
     );
 }
 
-#[test]
-fn a_table_that_the_catalog_told_of_beforehand_needs_no_look() {
-    let (relation, mut pipeline) = (outbox(), pipeline());
-    pipeline.learn_types(catalog(&relation, "known"));
+/// The tables that are looked up for a first row, where the catalog told of `relation` beforehand.
+fn asked_of_a_known_table(relation: &Relation) -> Vec<Arc<Relation>> {
+    let mut pipeline = pipeline();
+    pipeline.learn_types(catalog(relation, "known"));
     pipeline.start_stream(outboxd::lsn::Lsn::ZERO);
-    let transaction = null_payload(&relation, 0x200);
     let (asked, _) = value(
         &mut pipeline,
         &mut Stream::default(),
-        &transaction,
+        &null_payload(relation, 0x200),
         &TypeCatalog::default(),
     );
-    assert_eq!(asked, []);
+    asked
+}
+
+#[test]
+fn a_table_that_the_catalog_told_of_beforehand_needs_no_look() {
+    assert_eq!(asked_of_a_known_table(&outbox()), []);
 }
 
 #[test]
 fn a_type_that_is_not_built_in_has_to_be_known_too() {
-    let (relation, mut pipeline) = (outbox().column("mood", 20_000), pipeline());
-    pipeline.learn_types(catalog(&relation, "known"));
-    pipeline.start_stream(outboxd::lsn::Lsn::ZERO);
-    let transaction = null_payload(&relation, 0x200);
-    let (asked, _) = value(
-        &mut pipeline,
-        &mut Stream::default(),
-        &transaction,
-        &TypeCatalog::default(),
-    );
-    assert_eq!(asked, [Arc::new(relation)]);
+    let relation = outbox().column("mood", 20_000);
+    assert_eq!(asked_of_a_known_table(&relation), [Arc::new(relation)]);
 }

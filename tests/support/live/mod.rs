@@ -6,6 +6,7 @@ mod kafka;
 mod postgres;
 mod process;
 mod relay;
+mod scene;
 mod shop;
 
 pub use acl::{Operation, Resource};
@@ -14,6 +15,7 @@ pub use kafka::{Kafka, PASSWORD, USER};
 pub use postgres::{Postgres, Shutdown, Version};
 pub use process::{free_port, memory_kib, signal};
 pub use relay::Relay;
+pub use scene::Scene;
 pub use shop::Shop;
 
 use std::path::PathBuf;
