@@ -38,13 +38,13 @@ const EVENTS: usize = 64;
 
 /// Keeps the reasons of failed connections: the question itself only says that the time is over.
 #[derive(Debug, Default)]
-struct Listener(Mutex<Vec<String>>);
+pub(super) struct Listener(Mutex<Vec<String>>);
 
 /// A few ways to fail are enough.
 const REASONS: usize = 4;
 
 impl Listener {
-    fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

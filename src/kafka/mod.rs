@@ -17,6 +17,7 @@ mod options;
 mod producer;
 mod properties;
 mod publisher;
+mod reading;
 mod stdout;
 mod topic;
 
@@ -30,3 +31,4 @@ pub use health::Health;
 pub use options::{Options, OptionsError};
 pub(crate) use properties::is_secret;
 pub use publisher::Publisher;
+pub use reading::{Offsets, ReadError, Reading, StoredRecord};

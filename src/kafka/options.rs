@@ -140,6 +140,17 @@ impl Options {
         config
     }
 
+    /// For a consumer that is told its partitions. A group's name is needed to be told, and used for
+    /// nothing.
+    pub(super) fn reading_config(&self) -> ClientConfig {
+        let mut config = self.question_config();
+        config.set("group.id", "outboxd");
+        config.set("enable.auto.commit", "false");
+        config.set("enable.auto.offset.store", "false");
+        config.set("enable.partition.eof", "true");
+        config
+    }
+
     /// In the order defaults, user, guarantees; under one name each.
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
