@@ -113,7 +113,7 @@ impl Reading {
     }
 
     /// `None` at the end of all partitions.
-    pub fn next(&mut self) -> Result<Option<StoredRecord>, ReadError> {
+    pub fn read(&mut self) -> Result<Option<StoredRecord>, ReadError> {
         let mut deadline = Instant::now() + self.patience;
         while self.partitions.values().any(|progress| !progress.is_done()) {
             match self.consumer.poll(POLL_WAIT) {
@@ -341,7 +341,7 @@ mod tests {
 
     fn values(reading: &mut Reading) -> Vec<(i32, String)> {
         let mut values = Vec::new();
-        while let Some(record) = reading.next().unwrap() {
+        while let Some(record) = reading.read().unwrap() {
             let value = record.value.unwrap();
             values.push((record.partition, String::from_utf8(value.to_vec()).unwrap()));
         }
@@ -360,7 +360,7 @@ mod tests {
         };
 
         let mut empty = Reading::start(&options, "t", &Offsets::new(), PATIENCE).unwrap();
-        assert_eq!((empty.remaining(), empty.next().unwrap()), (0, None));
+        assert_eq!((empty.remaining(), empty.read().unwrap()), (0, None));
 
         write(&options, 0, &["a", "b", "c"]).await;
         let mut all = Reading::start(&options, "t", &Offsets::new(), PATIENCE).unwrap();
@@ -370,7 +370,7 @@ mod tests {
 
         let from = Offsets::from([(0, 1), (1, 1)]);
         let mut rest = Reading::start(&options, "t", &from, PATIENCE).unwrap();
-        let first = rest.next().unwrap().unwrap();
+        let first = rest.read().unwrap().unwrap();
         assert_eq!((first.offset, first.timestamp_ms), (1, Some(5)));
         assert_eq!((first.headers.len(), &first.headers[0].value), (1, &None));
         assert_eq!(rest.remaining(), 1);
