@@ -9,6 +9,7 @@ mod support;
 mod article;
 mod blocked;
 mod conformance;
+mod consumers;
 mod delivery;
 mod faults;
 mod snapshot;

@@ -23,22 +23,19 @@ const SEED: &str = "OUTBOXD_SIMULATION_SEED";
 
 #[test]
 fn every_schedule_of_faults_leaves_each_key_complete_and_in_order() {
-    let current = Cell::new(0);
-    let mut total = Tally::default();
     let (seeds, trace) = seeds();
-    let options = Options::default();
-    let all = || {
-        for seed in seeds.clone() {
-            current.set(seed);
-            total += World::new(seed, &options, trace).run();
-        }
-    };
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(all)) {
-        let seed = current.get();
-        eprintln!("replay it: {SEED}={seed} cargo test --test offline simulation -- --nocapture");
-        resume_unwind(panic);
-    }
     let schedules = seeds.end - seeds.start;
+    let total = std::thread::scope(|scope| {
+        let shares = shares(&seeds);
+        let threads: Vec<_> = shares
+            .map(|share| scope.spawn(move || run(share, trace)))
+            .collect();
+        let mut total = Tally::default();
+        for thread in threads {
+            total += thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        total
+    });
     println!("{schedules} schedules: {total:?}");
     if schedules >= 1000 {
         let Tally {
@@ -52,6 +49,32 @@ fn every_schedule_of_faults_leaves_each_key_complete_and_in_order() {
         let least = failures.min(resent).min(cuts).min(crashes).min(stops);
         assert!(least >= schedules / 4, "too quiet to prove anything");
     }
+}
+
+/// One thread's seeds.
+fn run(seeds: Range<u64>, trace: bool) -> Tally {
+    let current = Cell::new(0);
+    let mut total = Tally::default();
+    let options = Options::default();
+    let all = || {
+        for seed in seeds {
+            current.set(seed);
+            total += World::new(seed, &options, trace).run();
+        }
+    };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(all)) {
+        let seed = current.get();
+        eprintln!("replay it: {SEED}={seed} cargo test --test offline simulation -- --nocapture");
+        resume_unwind(panic);
+    }
+    total
+}
+
+/// As many ranges as there are processors, which together are `seeds`.
+fn shares(seeds: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let count = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let (start, length) = (seeds.start, seeds.end - seeds.start);
+    (0..count).map(move |n| start + length * n / count..start + length * (n + 1) / count)
 }
 
 fn seeds() -> (Range<u64>, bool) {

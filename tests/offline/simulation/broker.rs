@@ -119,9 +119,20 @@ impl Broker {
     }
 
     pub(super) fn is_quiet(&self) -> bool {
+        !self.has_queued() && !self.has_in_flight() && !self.has_reports()
+    }
+
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    pub(super) fn has_in_flight(&self) -> bool {
         let mut partitions = self.partitions.iter().flatten();
-        let served = partitions.all(|partition| partition.in_flight.is_empty());
-        served && self.queue.is_empty() && self.reports.is_empty()
+        partitions.any(|partition| !partition.in_flight.is_empty())
+    }
+
+    pub(super) fn has_reports(&self) -> bool {
+        !self.reports.is_empty()
     }
 
     /// The process is gone: of what was on its way to a partition, the first few arrive.

@@ -61,7 +61,8 @@ impl Log {
             events: Vec::new(),
             start,
         };
-        let (count, keys) = (1 + random.below(12), 1 + random.below(4));
+        let most = if random.one_in(8) { 12 } else { 5 };
+        let (count, keys) = (1 + random.below(most), 1 + random.below(4));
         let mut position = start.as_u64();
         for xid in 1..=count {
             position += COMMIT_RECORD_BYTES + [0, 1, 0x400][random.below(3)];
@@ -82,7 +83,7 @@ impl Log {
     fn rows(&mut self, mut open: Open, keys: usize, random: &mut Random) -> Open {
         let rows = match random.below(8) {
             0 => 0,
-            1 => 10 + random.below(30),
+            1 => 5 + random.below(20),
             _ => 1 + random.below(4),
         };
         let outbox = outbox();
@@ -101,7 +102,7 @@ impl Log {
     fn insert(&mut self, open: Open, outbox: &Relation, keys: usize, random: &mut Random) -> Open {
         let topic = random.below(TOPICS.len());
         let key = (!random.one_in(20)).then(|| format!("key {}", random.below(keys)));
-        let length = if random.one_in(15) { 3000 } else { 40 };
+        let length = if random.one_in(15) { 1000 } else { 40 };
         let row: [Value; 4] = [
             self.events.len().to_string().into(),
             TYPES[topic].into(),
@@ -110,6 +111,16 @@ impl Log {
         ];
         self.events.push(Event { topic, key });
         open.insert_into(outbox, row)
+    }
+
+    /// How many events lie before `item`.
+    pub(super) fn events_before(&self, item: usize) -> usize {
+        let before = self.items[..item].iter().rev();
+        let mut ends = before.filter_map(|item| match item {
+            Item::Transaction { events_end, .. } => Some(*events_end),
+            Item::Idle(_) => None,
+        });
+        ends.next().unwrap_or(0)
     }
 
     /// The position of everything before `item`.
