@@ -9,6 +9,7 @@ mod disposition;
 mod error;
 mod health;
 mod heartbeat;
+mod kill_point;
 mod opening;
 mod options;
 mod outbound;
@@ -32,6 +33,7 @@ use crate::timestamp::Timestamp;
 use backoff::Backoff;
 use disposition::{Disposition, disposition};
 use health::ServerEnd;
+use kill_point::KillPoint;
 use opening::{AfterSnapshot, Opened, Plan, StreamOrigin};
 use outbound::Outbound;
 use streaming::Source;
@@ -80,6 +82,7 @@ pub struct Relay {
     updates_seen: u64,
     updates_said: Repeated,
     server_end: ServerEnd,
+    kill_point: KillPoint,
 }
 
 /// Work that was interrupted by the request to stop.
@@ -114,7 +117,9 @@ impl Relay {
         let bound = i64::try_from(limits.records).unwrap_or(i64::MAX);
         view.metrics.in_flight_limit_records.set(bound);
         let pipeline = Pipeline::new(EventRouter::new(config.router.clone()), limits);
-        let outbound = Outbound::start(pipeline, sink, options, view.clone())?;
+        let kill_point = KillPoint::from_environment();
+        let mut outbound = Outbound::start(pipeline, sink, options, view.clone())?;
+        outbound.kill_point = kill_point.clone();
         let backoff = Backoff::new(options.backoff_min, options.backoff_max);
         let repeated = Repeated::new(REPEAT_INTERVAL);
         let updates_said = Repeated::new(REPEAT_INTERVAL);
@@ -133,6 +138,7 @@ impl Relay {
             updates_seen: 0,
             updates_said,
             server_end: ServerEnd::default(),
+            kill_point,
         })
     }
 

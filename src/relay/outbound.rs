@@ -8,6 +8,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::brokers::{Brokers, News};
 use super::error::Undelivered;
+use super::kill_point::{Edge, KillPoint};
 use super::trouble::Trouble;
 use super::view::Obstacle;
 use super::{OnBlocked, RelayError, View};
@@ -45,6 +46,7 @@ pub(super) struct Outbound {
     repeated: Repeated,
     topics: TopicCounters,
     view: View,
+    pub(super) kill_point: KillPoint,
 }
 
 const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
@@ -70,12 +72,17 @@ impl Outbound {
             repeated: Repeated::new(REPEAT_INTERVAL),
             topics: TopicCounters::default(),
             view,
+            kill_point: KillPoint::default(),
         })
     }
 
     /// Hands what the pipeline has made to the producer.
     pub(super) fn send(&mut self) {
-        self.publisher.send(self.pipeline.take_outgoing());
+        let outgoing = self.pipeline.take_outgoing();
+        if !outgoing.is_empty() {
+            self.publisher.send(outgoing);
+            self.kill_point.pass(Edge::Enqueued);
+        }
     }
 
     /// Room for a row, and nothing to make good first.
@@ -135,6 +142,7 @@ impl Outbound {
                 }
             };
             self.pipeline.handle_delivery(report.ticket, outcome);
+            self.kill_point.pass(Edge::Acknowledged);
         }
         self.count_confirmed();
         if let Some(shown) = self.trouble.shown() {

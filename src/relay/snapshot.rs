@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use super::kill_point::Edge;
 use super::outbound::Outbound;
 use super::{Interrupted, Relay, RelayError};
 use crate::lsn::Lsn;
@@ -53,6 +54,7 @@ impl Relay {
                     .handle_snapshot_row(relation, &tuple, consistent_point, taken_at)
                     .map_err(RelayError::Pipeline)?;
                 self.outbound.send();
+                self.kill_point.pass(Edge::SnapshotRow);
             }
             if snapshot.rows_read() >= shown + SHOW_EVERY {
                 shown = snapshot.rows_read();
@@ -60,8 +62,10 @@ impl Relay {
             }
         }
         while_leading(&mut session, self.drain_window()).await?;
+        self.kill_point.pass(Edge::SnapshotDelivered);
         let rows = snapshot.rows_read();
         let confirmed = snapshot.finish(&mut session, &self.config.slot).await?;
+        self.kill_point.pass(Edge::SnapshotSlot);
         (self.in_snapshot, self.snapshot_taken) = (false, true);
         self.opened();
         tracing::info!(rows, lsn = %confirmed, "snapshot complete");

@@ -8,6 +8,7 @@ use tokio_postgres::Client;
 use super::appetite::Appetite;
 use super::describing::{Describing, described};
 use super::heartbeat::Beats;
+use super::kill_point::Edge;
 use super::outbound::until;
 use super::view::Obstacle;
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
@@ -234,7 +235,10 @@ impl Relay {
             state.pace.reply_now |= reply;
             match taken {
                 None => break,
-                Some(Ok(())) => self.note_works(state),
+                Some(Ok(())) => {
+                    self.kill_point.pass(Edge::Received);
+                    self.note_works(state);
+                }
                 Some(Err(error @ PipelineError::Route(_))) => self.hold_row(state, error)?,
                 Some(Err(error)) => return Err(RelayError::Pipeline(error)),
             }
@@ -296,6 +300,7 @@ impl Relay {
         state.pace.sent = confirmed;
         state.pace.reply_now = false;
         self.view.metrics.status_updates.inc();
+        self.kill_point.pass(Edge::Status);
     }
 
     fn on_tick(&mut self, state: &mut Loop, reading: bool) -> Result<(), RelayError> {
@@ -371,6 +376,7 @@ impl Relay {
         let now = Timestamp::from(SystemTime::now());
         let finished = state.stream.finish(last, now, slot.map(|slot| &slot.name));
         let patience = self.config.relay.shutdown_timeout;
+        self.kill_point.pass(Edge::Drained);
         match tokio::time::timeout(patience, finished).await {
             Ok(Ok(())) => {
                 if let Some(slot) = slot {
@@ -382,6 +388,7 @@ impl Relay {
             }
             Err(_) => tracing::warn!("the server did not take the last position in time"),
         }
+        self.kill_point.pass(Edge::Confirmed);
         self.show();
         if held {
             tracing::warn!(lsn = %confirmed, "stopped in front of a row that cannot be routed");

@@ -12,6 +12,7 @@ mod conformance;
 mod consumers;
 mod delivery;
 mod faults;
+mod kill_points;
 mod snapshot;
 mod source;
 mod stops;

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::process::{end, free_port, memory_kib, signal};
-use super::{Kafka, Postgres, wait_until};
+use super::{Kafka, Postgres, Scene, wait_until};
 
 /// The built binary.
 pub struct Relay {
@@ -19,6 +19,17 @@ pub struct Relay {
 impl Relay {
     /// `outboxd run` with slot and publication `outbox`, and further settings over it.
     pub fn start(postgres: &Postgres, kafka: &Kafka, settings: &[&str]) -> Self {
+        Self::start_with(&Self::args(postgres, kafka, settings), &[])
+    }
+
+    /// One that ends as if killed when it passes `edge` (of `src/relay/kill_point.rs`) for the nth time.
+    pub fn start_to_be_killed(scene: &Scene, edge: &str, nth: u32) -> Self {
+        let kill_at = format!("{edge}:{nth}");
+        let args = Self::args(&scene.postgres, &scene.kafka, &[]);
+        Self::start_with(&args, &[("KILL_AT", &kill_at)])
+    }
+
+    fn args(postgres: &Postgres, kafka: &Kafka, settings: &[&str]) -> Vec<String> {
         let mut args = vec!["run".to_owned()];
         let base = [
             format!("postgres.url={}", postgres.url()),
@@ -33,7 +44,7 @@ impl Relay {
         {
             args.extend(["--set".to_owned(), setting]);
         }
-        Self::start_with(&args, &[])
+        args
     }
 
     /// Any command line; HTTP goes to a free port.
