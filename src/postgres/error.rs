@@ -75,6 +75,8 @@ pub enum PostgresError {
 /// The server looks for the publication as the catalog was at the row that it decodes.
 const YOUNGER_PUBLICATION: &str = "The publication has to be older than everything that the slot still has to send. If it was dropped and made again, drop the slot and start again: the retained rows are published again, and events that were already deleted are lost.";
 
+const NO_DATABASE: &str = "Check postgres.url and postgres.database. A database that was dropped has taken its replication slots with it: what was committed and not confirmed cannot be streamed any more.";
+
 impl PostgresError {
     /// The server's own code, where it was the server that refused.
     pub fn sqlstate(&self) -> Option<&str> {
@@ -139,6 +141,9 @@ impl PostgresError {
                 one_line(&message.hint).or(Some(YOUNGER_PUBLICATION.into()))
             }
             Self::PublicationSkipped(_) => Some(YOUNGER_PUBLICATION.into()),
+            Self::Server(message) if message.sqlstate == sqlstate::INVALID_CATALOG_NAME => {
+                one_line(&message.hint).or(Some(NO_DATABASE.into()))
+            }
             Self::Server(message) => one_line(&message.hint),
             Self::TlsRefused => {
                 Some("Set ssl = on in postgresql.conf, or sslmode to prefer.".into())

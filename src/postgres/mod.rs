@@ -19,12 +19,13 @@ pub mod sqlstate;
 pub mod table;
 mod tls;
 mod transport;
+pub mod watched;
 
 pub use connect::{SESSION_SETTINGS, connect_replication};
 pub use error::{PostgresError, chain};
-pub use object_error::ObjectError;
+pub use object_error::{EarlierTable, ObjectError};
 pub use options::{Host, Options, SslMode, TargetSessionAttrs};
-pub use position::current_position;
+pub use position::{current_position, position_seen};
 pub use replication::{
     Canceller, CreatedSlot, ReplicationSession, ReplicationStream, Row, SystemIdentity,
 };

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::slot::SlotVerdict;
 use super::{PostgresError, sqlstate};
+use crate::lsn::Lsn;
 use crate::wire::OneLine;
 
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub enum ObjectError {
         name: String,
         table: String,
         sql: String,
+        /// The table that had this name while it was streamed was another one.
+        earlier: Option<EarlierTable>,
     },
     PublicationLacksInserts {
         name: String,
@@ -54,6 +57,14 @@ pub enum ObjectError {
         name: String,
         verdict: SlotVerdict,
     },
+    /// The slot that was streamed from is not there any more.
+    SlotGone {
+        name: String,
+        /// The last position that was confirmed to it.
+        from: Lsn,
+        /// Where the server writes.
+        to: Lsn,
+    },
     /// The slot's name was taken while its first snapshot was read.
     SlotAppeared {
         name: String,
@@ -61,7 +72,7 @@ pub enum ObjectError {
     /// The copy of the temporary slot does not stand where the snapshot was taken.
     SlotMoved {
         name: String,
-        expected: crate::lsn::Lsn,
+        expected: Lsn,
         found: String,
     },
     /// `failover` on a server before PostgreSQL 17.
@@ -82,7 +93,27 @@ pub enum ObjectError {
     },
 }
 
+/// What became of a table whose name another one has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EarlierTable {
+    RenamedTo(String),
+    Dropped,
+}
+
 impl ObjectError {
+    /// Outbox rows that are inserted meanwhile reach no stream.
+    pub fn hides_rows(&self) -> bool {
+        matches!(
+            self,
+            Self::NoTable { .. }
+                | Self::NotPublishable { .. }
+                | Self::PublicationMissing { .. }
+                | Self::PublicationGone { .. }
+                | Self::PublicationLacksTable { .. }
+                | Self::PublicationLacksInserts { .. }
+        )
+    }
+
     /// What a SELECT over the rows of `table` met.
     pub(super) fn of_rows(table: String, error: tokio_postgres::Error) -> Self {
         match error.code().map(|code| code.code()) {
@@ -100,7 +131,22 @@ impl ObjectError {
             Self::NoTable { near, .. } if !near.is_empty() => {
                 Some(format!("The database has {}.", near.join(", ")))
             }
+            Self::PublicationLacksTable {
+                earlier: Some(earlier),
+                ..
+            } => Some(match earlier {
+                EarlierTable::RenamedTo(name) => format!(
+                    "The table that was streamed under this name is \"{name}\" now, and this one is another."
+                ),
+                EarlierTable::Dropped => {
+                    "The table that was streamed under this name was dropped, and this one is another."
+                        .into()
+                }
+            }),
             Self::SlotUnusable { verdict, .. } => verdict.detail(),
+            Self::SlotGone { from, to, .. } => Some(format!(
+                "It was there when {from} was confirmed, and the server writes at {to} now. Rows committed between the two cannot be streamed."
+            )),
             Self::PublicationGone { slot, .. } => Some(format!(
                 "Replication slot \"{slot}\" exists. What was committed while there was no publication cannot be sent through a younger one; the server refuses it (42704)."
             )),
@@ -127,6 +173,9 @@ impl ObjectError {
                 "Use another publication name, or the mode all_tables to keep it as it is.".into(),
             ),
             Self::SlotUnusable { name, verdict } => verdict.hint(name),
+            Self::SlotGone { .. } => Some(
+                "Find out which events are missing. The next start of the relay makes a new slot and, with snapshot.mode = initial, publishes the rows that are in the table.".into(),
+            ),
             Self::SlotAppeared { name } => Some(format!(
                 "Drop it and start again, so that snapshot and stream meet: SELECT pg_drop_replication_slot('{name}'); A start that takes it as it is leaves out what was committed between the two."
             )),
@@ -186,6 +235,9 @@ impl fmt::Display for ObjectError {
             ),
             Self::SlotUnusable { name, verdict } => {
                 write!(f, "replication slot \"{name}\" {verdict}")
+            }
+            Self::SlotGone { name, .. } => {
+                write!(f, "replication slot \"{name}\" does not exist any more")
             }
             Self::SlotAppeared { name } => write!(
                 f,

@@ -18,6 +18,16 @@ pub async fn current_position(client: &Client) -> Result<Lsn, PostgresError> {
     Ok(page_start(here))
 }
 
+/// Where the server writes; a standby: what it has replayed.
+pub async fn position_seen(client: &Client) -> Result<Lsn, PostgresError> {
+    const SQL: &str = "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                                    ELSE pg_current_wal_insert_lsn() END)::text";
+    let row = client.query_one(SQL, &[]).await?;
+    let text: &str = row.try_get(0)?;
+    text.parse()
+        .map_err(|_| PostgresError::unexpected("the server's position", b'D'))
+}
+
 /// At the start of a page the insert position stands behind the page's header, where nothing has
 /// been written that a stream could reach.
 fn page_start(lsn: Lsn) -> Lsn {

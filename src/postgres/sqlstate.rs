@@ -1,5 +1,6 @@
 //! Codes of PostgreSQL's manual, appendix A.
 
+pub const INVALID_CATALOG_NAME: &str = "3D000";
 pub const UNDEFINED_OBJECT: &str = "42704";
 pub const DUPLICATE_OBJECT: &str = "42710";
 pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";

@@ -56,6 +56,7 @@ impl Relay {
         }
         if let Some(relation) = self.outbound.pipeline.undescribed() {
             tracing::debug!(table = relation.qualified_name(), "reading its types");
+            self.watch.look_now();
             let source = &state.source;
             let table = StreamedTable {
                 relation: Arc::clone(relation),

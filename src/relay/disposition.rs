@@ -39,7 +39,9 @@ fn object(error: &ObjectError) -> Disposition {
         ObjectError::Session(error) => postgres(error),
         // Rows lie between what was published and what the slot would send next: going on by itself
         // would leave them out without a word.
-        ObjectError::SlotAppeared { .. } | ObjectError::SlotMoved { .. } => Disposition::Hold,
+        ObjectError::SlotAppeared { .. }
+        | ObjectError::SlotMoved { .. }
+        | ObjectError::SlotGone { .. } => Disposition::Hold,
         ObjectError::SlotUnusable {
             verdict: SlotVerdict::Lost { .. },
             ..
@@ -62,13 +64,11 @@ fn object(error: &ObjectError) -> Disposition {
 fn postgres(error: &PostgresError) -> Disposition {
     match error {
         PostgresError::Unreachable { attempts } => {
-            let settled = attempts
-                .iter()
-                .all(|(_, error)| postgres(error) == Disposition::Exit);
-            if settled {
-                Disposition::Exit
-            } else {
-                Disposition::Retry
+            let all = |wanted| attempts.iter().all(|(_, error)| postgres(error) == wanted);
+            match () {
+                () if all(Disposition::Exit) => Disposition::Exit,
+                () if all(Disposition::Wait) => Disposition::Wait,
+                () => Disposition::Retry,
             }
         }
         PostgresError::TlsOptions { .. }
@@ -77,7 +77,10 @@ fn postgres(error: &PostgresError) -> Disposition {
         | PostgresError::AuthenticationMethod { .. } => Disposition::Exit,
         // The publication is gone, or younger than what the slot has to send.
         PostgresError::PublicationSkipped(_) => Disposition::Wait,
-        PostgresError::Server(message) if message.sqlstate == sqlstate::UNDEFINED_OBJECT => {
+        PostgresError::Server(message)
+            if [sqlstate::UNDEFINED_OBJECT, sqlstate::INVALID_CATALOG_NAME]
+                .contains(&message.sqlstate.as_str()) =>
+        {
             Disposition::Wait
         }
         // Whatever the server refuses can be mended on the server, and is cheap to ask again: a

@@ -102,14 +102,17 @@ impl RelayError {
 }
 
 impl RelayError {
-    /// The slot is invalidated: its detail says which positions cannot be streamed any more.
+    /// The slot is invalidated or gone: the detail says which positions cannot be streamed any more.
     pub(super) const fn is_loss(&self) -> bool {
         matches!(
             self,
-            Self::Object(ObjectError::SlotUnusable {
-                verdict: SlotVerdict::Lost { .. },
-                ..
-            })
+            Self::Object(
+                ObjectError::SlotGone { .. }
+                    | ObjectError::SlotUnusable {
+                        verdict: SlotVerdict::Lost { .. },
+                        ..
+                    }
+            )
         )
     }
 }

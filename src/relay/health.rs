@@ -8,9 +8,10 @@ use std::time::SystemTime;
 use tokio_postgres::Client;
 
 use super::View;
+use super::watching::{self, Job, Watch};
 use crate::config::Config;
 use crate::observe::SlotFacts;
-use crate::postgres::slot::SlotDescription;
+use crate::postgres::slot::{SlotDescription, WalStatus};
 use crate::postgres::{self, PostgresError};
 
 /// That the server refuses new sessions because it is shutting down. A walsender lets it end only
@@ -29,16 +30,19 @@ impl ServerEnd {
 }
 
 /// Runs until it is aborted. A failure is met by the relay's own session too, which narrates it.
-pub(super) async fn watch(config: Config, view: View, end: ServerEnd) {
-    let mut client = None;
+pub(super) async fn watch(config: Config, view: View, end: ServerEnd, watch: Watch) {
+    let mut session = Session::default();
     let mut tick = tokio::time::interval(config.relay.health_interval);
     loop {
-        tick.tick().await;
-        let had_session = client.is_some();
-        let mut looked = sample(&config, &view, &mut client).await;
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = watch.called() => {}
+        }
+        let had_session = session.client.is_some();
+        let mut looked = session.look(&config, &view, &watch).await;
         if had_session && looked.is_err() {
             // The end of a session says less than what a new one is told.
-            looked = sample(&config, &view, &mut client).await;
+            looked = session.look(&config, &view, &watch).await;
         }
         end.note(matches!(&looked, Err(error) if error.is_server_between_states()));
         if let Err(error) = looked {
@@ -47,25 +51,65 @@ pub(super) async fn watch(config: Config, view: View, end: ServerEnd) {
     }
 }
 
+/// Kept from look to look.
+#[derive(Default)]
+struct Session {
+    client: Option<Client>,
+    /// Which servers it was made for: the one that streams, where there is a stream.
+    hosts: Vec<postgres::Host>,
+    wal_status: Option<WalStatus>,
+}
+
+impl Session {
+    async fn look(
+        &mut self,
+        config: &Config,
+        view: &View,
+        watch: &Watch,
+    ) -> Result<(), PostgresError> {
+        let job = watch.current();
+        let options = job.as_ref().map_or(&config.postgres, |job| &job.options);
+        let kept = self.client.take();
+        let client = match kept.filter(|_| self.hosts == options.hosts) {
+            Some(client) => client,
+            None => postgres::connect(options).await?,
+        };
+        self.hosts.clone_from(&options.hosts);
+        let patience = config.postgres.connect_timeout;
+        let looked = tokio::time::timeout(patience, sample(&client, config, watch, job));
+        let silent = |_| PostgresError::Silent { after: patience };
+        let slot = looked.await.map_err(silent)??;
+        self.client = Some(client);
+        show(config.slot.name.as_str(), view, slot.as_ref());
+        self.warn_before_it_is_lost(slot.as_ref());
+        Ok(())
+    }
+
+    /// The next checkpoint may take what the slot needs.
+    fn warn_before_it_is_lost(&mut self, slot: Option<&SlotDescription>) {
+        let now = slot.and_then(|slot| slot.wal_status);
+        let before = std::mem::replace(&mut self.wal_status, now);
+        if now == Some(WalStatus::Unreserved) && before != now {
+            tracing::warn!(
+                retained_bytes = slot.map(SlotDescription::retained_bytes),
+                hint = "Find out why nothing is confirmed, and raise max_slot_wal_keep_size until it is: ALTER SYSTEM SET max_slot_wal_keep_size = '…'; SELECT pg_reload_conf();",
+                "the slot is about to be lost: it needs more WAL than max_slot_wal_keep_size lets it keep"
+            );
+        }
+    }
+}
+
 async fn sample(
+    client: &Client,
     config: &Config,
-    view: &View,
-    client: &mut Option<Client>,
-) -> Result<(), PostgresError> {
-    let connected = match client.take() {
-        Some(client) => client,
-        None => postgres::connect(&config.postgres).await?,
-    };
-    let patience = config.postgres.connect_timeout;
-    let looked = tokio::time::timeout(
-        patience,
-        SlotDescription::read(&connected, &config.slot.name),
-    );
-    let silent = |_| PostgresError::Silent { after: patience };
-    let slot = looked.await.map_err(silent)??;
-    *client = Some(connected);
-    show(config.slot.name.as_str(), view, slot.as_ref());
-    Ok(())
+    watch: &Watch,
+    job: Option<Job>,
+) -> Result<Option<SlotDescription>, PostgresError> {
+    let slot = SlotDescription::read(client, &config.slot.name).await?;
+    if let Some(job) = job {
+        watching::look(watch, job, client).await?;
+    }
+    Ok(slot)
 }
 
 /// A slot that is not there is shown as one that keeps nothing, not as it was last seen.
@@ -110,7 +154,7 @@ mod tests {
     use super::*;
     use crate::lsn::Lsn;
     use crate::observe::{Metrics, Status};
-    use crate::postgres::slot::{SlotHolder, WalStatus};
+    use crate::postgres::slot::SlotHolder;
 
     #[test]
     fn a_slot_that_is_gone_leaves_nothing_of_what_was_last_seen() {

@@ -18,6 +18,7 @@ mod snapshot;
 mod streaming;
 mod trouble;
 mod view;
+mod watching;
 
 use std::future::Future;
 use std::pin::pin;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use crate::config::Config;
 use crate::lsn::Lsn;
-use crate::observe::{Positions, Repeated, State};
+use crate::observe::{Positions, Problem, Repeated, State};
 use crate::pipeline::Pipeline;
 use crate::postgres::snapshot::SnapshotMode;
 use crate::router::EventRouter;
@@ -36,7 +37,7 @@ use health::ServerEnd;
 use kill_point::KillPoint;
 use opening::{AfterSnapshot, Opened, Plan, StreamOrigin};
 use outbound::Outbound;
-use streaming::Source;
+use watching::{Unseen, Watch};
 
 pub use error::RelayError;
 pub use heartbeat::Options as HeartbeatOptions;
@@ -83,6 +84,8 @@ pub struct Relay {
     updates_said: Repeated,
     server_end: ServerEnd,
     kill_point: KillPoint,
+    watch: Watch,
+    unseen: Unseen,
 }
 
 /// Work that was interrupted by the request to stop.
@@ -139,17 +142,16 @@ impl Relay {
             updates_said,
             server_end: ServerEnd::default(),
             kill_point,
+            watch: Watch::default(),
+            unseen: Unseen::default(),
         })
     }
 
     /// Runs until a stop is requested or nothing can be done any more.
     pub async fn run(mut self) -> Result<Ended, RelayError> {
-        let (config, view, end) = (
-            self.config.clone(),
-            self.view.clone(),
-            self.server_end.clone(),
-        );
-        let health = tokio::spawn(health::watch(config, view, end));
+        let (config, view) = (self.config.clone(), self.view.clone());
+        let (end, watch) = (self.server_end.clone(), self.watch.clone());
+        let health = tokio::spawn(health::watch(config, view, end, watch));
         let query = tokio::spawn(heartbeat::run_query(
             self.config.relay.heartbeat.clone(),
             self.config.postgres.clone(),
@@ -198,13 +200,13 @@ impl Relay {
             SnapshotMode::Always if self.snapshot_taken => SnapshotMode::Initial,
             mode => mode,
         };
-        let opening = async move { opening::open(&config, snapshot, &view).await };
+        let known = self.known();
+        let opening = async move { opening::open(&config, snapshot, &view, known.as_ref()).await };
         let Opened {
             session,
             origin,
-            options,
-            tables,
-            only_ours,
+            source,
+            sound,
             types,
             plan,
         } = self.drive(opening).await??;
@@ -224,11 +226,9 @@ impl Relay {
             }
         };
         self.follow(origin, confirmed, is_new);
-        let source = Source {
-            options,
-            tables,
-            only_ours,
-        };
+        let (before, after) = sound;
+        self.unseen
+            .begin(before, after, &source.watched, &self.view);
         self.stream(session, source, confirmed).await
     }
 
@@ -246,8 +246,22 @@ impl Relay {
                 );
             }
             self.outbound.pipeline.forget_position();
+            self.unseen.forget();
         }
         self.origin = Some(origin);
+    }
+
+    /// The slot that this process has streamed from, and how far it was confirmed.
+    fn known(&self) -> Option<(StreamOrigin, Lsn)> {
+        let origin = self.origin.clone()?;
+        Some((origin, self.outbound.pipeline.confirmed()))
+    }
+
+    /// An error in an operator's words, with what it may have cost.
+    fn problem_of(&mut self, error: &RelayError) -> Problem {
+        let mut problem = error.problem();
+        self.unseen.add_to(error, &mut problem);
+        problem
     }
 
     /// The source is seen to work: the next failure is a new one.
@@ -298,7 +312,7 @@ impl Relay {
             .reconnects
             .with_label_values(&["postgres"])
             .inc();
-        let problem = error.problem();
+        let problem = self.problem_of(error);
         if let Some(unsaid) = self.repeated.say(&error.kind(), std::time::Instant::now()) {
             self.view.report(&problem, unsaid);
         }
@@ -316,7 +330,7 @@ impl Relay {
 
     /// Nothing can go on without the operator: stay up, keep saying so, confirm nothing.
     async fn hold(&mut self, error: RelayError) -> Result<Ended, RelayError> {
-        let problem = error.problem();
+        let problem = self.problem_of(&error);
         self.view.report(&problem, 0);
         if error.is_loss() {
             self.view.set_problem(Some(problem));

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::streaming::Source;
 use super::{RelayError, View};
 use crate::config::Config;
 use crate::lsn::Lsn;
@@ -12,17 +13,16 @@ use crate::postgres::publication::{self, Publication, PublicationChange};
 use crate::postgres::slot::{self, SlotDescription, SlotVerdict};
 use crate::postgres::snapshot::{Snapshot, SnapshotMode, StartPlan};
 use crate::postgres::table::OutboxTable;
+use crate::postgres::watched::Watched;
 use crate::postgres::{self, ObjectError, ReplicationSession};
 
 /// A session that holds the lead, and what is to be done with it.
 pub(super) struct Opened {
     pub(super) session: ReplicationSession,
     pub(super) origin: StreamOrigin,
-    /// Ordinary sessions go to the same server.
-    pub(super) options: postgres::Options,
-    pub(super) tables: Vec<OutboxTable>,
-    /// The publication sends nothing else.
-    pub(super) only_ours: bool,
+    pub(super) source: Source,
+    /// Positions before and after everything was found to be published.
+    pub(super) sound: (Lsn, Lsn),
     pub(super) types: TypeCatalog,
     pub(super) plan: Plan,
 }
@@ -57,43 +57,65 @@ pub(super) enum AfterSnapshot {
     Nothing,
 }
 
-/// `snapshot` is the mode that counts now; a process takes `always` once.
+/// `snapshot` is the mode that counts now; a process takes `always` once. `known` is the slot that
+/// this process has streamed from, and how far it was confirmed.
 pub(super) async fn open(
     config: &Config,
     snapshot: SnapshotMode,
     view: &View,
+    known: Option<&(StreamOrigin, Lsn)>,
 ) -> Result<Opened, RelayError> {
     let mut session = postgres::connect_replication(&config.postgres).await?;
     session.prepare(config.postgres.wal_sender_timeout).await?;
     take_lead(&mut session, config, view).await?;
     let identity = session.identify_system().await?;
+    let here = StreamOrigin {
+        system_id: identity.system_id,
+        timeline: identity.timeline,
+    };
     let options = postgres::Options {
         hosts: vec![session.host().clone()],
         ..config.postgres.clone()
     };
     let client = postgres::connect(&options).await?;
+    let before = postgres::position_seen(&client).await?;
     let tables = OutboxTable::resolve(&client, &config.tables).await?;
     // The publication comes before the slot: a slot cannot read through one that is younger.
     let found = SlotDescription::read(&client, &config.slot.name).await?;
-    if found.is_some() {
-        refuse_younger_publication(&client, config, &tables).await?;
+    match (&found, known) {
+        (Some(_), _) => refuse_younger_publication(&client, config, &tables).await?,
+        (None, Some((origin, from)))
+            if origin.system_id == here.system_id && snapshot != SnapshotMode::WhenNeeded =>
+        {
+            let name = config.slot.name.to_string();
+            let (from, to) = (*from, before);
+            return Err(ObjectError::SlotGone { name, from, to }.into());
+        }
+        _ => {}
     }
     let (publication, change) = Publication::ensure(&client, &config.publication, &tables).await?;
     if change != PublicationChange::Unchanged {
         tracing::info!(publication = %config.publication.name, ?change, "publication made");
     }
+    let sound = (before, postgres::position_seen(&client).await?);
     let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
     let types = postgres::catalog::describe(&client, &oids, &[]).await?;
     let plan = plan(config, snapshot, &mut session, client, found, &tables).await?;
     Ok(Opened {
         session,
-        origin: StreamOrigin {
-            system_id: identity.system_id,
-            timeline: identity.timeline,
+        origin: here,
+        source: Source {
+            options,
+            only_ours: publication.sends_only(&tables),
+            watched: Watched {
+                slot: config.slot.name.to_string(),
+                options: config.publication.clone(),
+                tables: tables.clone(),
+                publication,
+            },
+            tables,
         },
-        options,
-        only_ours: publication.sends_only(&tables),
-        tables,
+        sound,
         types,
         plan,
     })

@@ -11,11 +11,13 @@ use super::heartbeat::Beats;
 use super::kill_point::Edge;
 use super::outbound::until;
 use super::view::Obstacle;
+use super::watching::{Finding, Findings};
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
 use crate::lsn::Lsn;
 use crate::observe::{Problem, State};
 use crate::pipeline::PipelineError;
 use crate::postgres::table::OutboxTable;
+use crate::postgres::watched::Watched;
 use crate::postgres::{self, PostgresError, ReplicationSession, ReplicationStream};
 use crate::router::DropReason;
 use crate::timestamp::Timestamp;
@@ -28,6 +30,8 @@ pub(super) struct Source {
     pub(super) tables: Vec<OutboxTable>,
     /// The publication sends nothing else.
     pub(super) only_ours: bool,
+    /// As they were when the stream began.
+    pub(super) watched: Watched,
 }
 
 /// What the loop keeps beside the stream.
@@ -54,6 +58,7 @@ pub(super) struct Loop {
     pub(super) describing: Option<Describing>,
     /// Where it was read the last time.
     pub(super) catalog: Option<Client>,
+    findings: Findings,
 }
 
 /// When the next status update is due.
@@ -125,9 +130,12 @@ impl Relay {
             sent: start_lsn,
             reply_now: true,
         };
+        let watched = source.watched.clone();
+        let findings = self.watch.begin(source.options.clone(), watched);
         let state = Loop {
             source,
             stream,
+            findings,
             pace,
             give_up_at: None,
             target,
@@ -186,6 +194,7 @@ impl Relay {
                     (state.describing, state.catalog) = (None, client);
                     self.learn(&mut state, types);
                 }
+                Some(finding) = state.findings.recv() => self.take_finding(&mut state, finding)?,
                 () = until(state.give_up_at) => return Ok(Ended::Undrained),
                 turn = self.outbound.turn() => turn?,
                 _ = self.show_at.tick() => self.on_tick(&mut state, reading)?,
@@ -196,6 +205,17 @@ impl Relay {
                 }
             }
         }
+    }
+
+    /// What hides rows ends the stream: nothing that passes by unseen is confirmed any more, and the
+    /// next stream waits until it is mended. A stop is not held up by it.
+    fn take_finding(&mut self, state: &mut Loop, finding: Finding) -> Result<(), RelayError> {
+        match finding {
+            Ok(look) => self.unseen.note(look, &self.view),
+            Err(error) if state.give_up_at.is_none() => return Err(error.into()),
+            Err(_) => {}
+        }
+        Ok(())
     }
 
     /// Among the events, so that one that cannot be delivered shows as an event would.

@@ -13,6 +13,7 @@ mod consumers;
 mod delivery;
 mod faults;
 mod kill_points;
+mod lost;
 mod snapshot;
 mod source;
 mod stops;

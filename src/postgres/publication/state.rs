@@ -11,6 +11,7 @@ use crate::wire::quote_identifier;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
+    pub oid: u32,
     pub name: PublicationName,
     pub owner: String,
     pub all_tables: bool,
@@ -21,6 +22,9 @@ pub struct Publication {
     pub via_partition_root: bool,
     /// Tables that were added by name, partitioned ones as their root.
     pub listed: Vec<u32>,
+    /// The catalog's number of each of these entries: another one where a table was taken out and put
+    /// in again.
+    pub listings: Vec<u32>,
     /// Schemas that were added whole (PostgreSQL 15 and later).
     pub schemas: Vec<String>,
     /// What is sent in the end; empty when all tables are.
@@ -73,6 +77,7 @@ impl Publication {
         let version: i32 = row.try_get("server_version")?;
         let all_tables = row.try_get("puballtables")?;
         Ok(Some(Self {
+            oid: row.try_get("oid")?,
             name: name.clone(),
             owner: row.try_get("owner")?,
             all_tables,
@@ -82,6 +87,7 @@ impl Publication {
             truncates: row.try_get("pubtruncate")?,
             via_partition_root: row.try_get("pubviaroot")?,
             listed: row.try_get("listed")?,
+            listings: row.try_get("listings")?,
             schemas: match version >= SCHEMAS_SINCE {
                 true => read_schemas(client, name).await?,
                 false => Vec::new(),
@@ -93,15 +99,21 @@ impl Publication {
         }))
     }
 
+    /// The table is in it under its own number.
+    pub fn covers_oid(&self, table: u32) -> bool {
+        let mut published = self.published.iter();
+        self.all_tables
+            || self.listed.contains(&table)
+            || published.any(|published| published.oid == table)
+    }
+
     /// Inserts into the table reach the slot, whichever partition they fall into.
     pub fn covers(&self, table: &OutboxTable) -> bool {
-        let sends = |oid: u32| self.published.iter().any(|published| published.oid == oid);
-        self.all_tables
-            || sends(table.oid)
-            || self.listed.contains(&table.oid)
+        self.covers_oid(table.oid)
             || match &table.partitions {
                 Some(partitions) => {
-                    !partitions.is_empty() && partitions.iter().all(|leaf| sends(leaf.oid))
+                    !partitions.is_empty()
+                        && partitions.iter().all(|leaf| self.covers_oid(leaf.oid))
                 }
                 None => false,
             }
@@ -124,9 +136,17 @@ impl Publication {
                     "ALTER PUBLICATION {quoted} ADD TABLE {}",
                     table.quoted_name()
                 ),
+                earlier: None,
             }),
             None => Ok(()),
         }
+    }
+
+    /// The entry by which a table is in it, where it was added by name.
+    pub fn listing(&self, table: u32) -> Option<u32> {
+        let entries = self.listed.iter().zip(&self.listings);
+        let mut found = entries.filter(|(listed, _)| **listed == table);
+        found.next().map(|(_, entry)| *entry)
     }
 
     /// Rows of other tables cannot come.
@@ -201,9 +221,12 @@ impl Publication {
 const SCHEMAS_SINCE: i32 = 150_000;
 
 const DESCRIBE: &str = "
-    SELECT pg_get_userbyid(p.pubowner)::text AS owner, p.puballtables, p.pubinsert, p.pubupdate,
+    SELECT p.oid, pg_get_userbyid(p.pubowner)::text AS owner, p.puballtables, p.pubinsert, p.pubupdate,
            p.pubdelete, p.pubtruncate, p.pubviaroot,
-           ARRAY(SELECT r.prrelid FROM pg_publication_rel r WHERE r.prpubid = p.oid) AS listed,
+           ARRAY(SELECT r.prrelid FROM pg_publication_rel r WHERE r.prpubid = p.oid
+                  ORDER BY r.oid) AS listed,
+           ARRAY(SELECT r.oid FROM pg_publication_rel r WHERE r.prpubid = p.oid
+                  ORDER BY r.oid) AS listings,
            current_setting('server_version_num')::int4 AS server_version
       FROM pg_publication p
      WHERE p.pubname = $1";

@@ -39,6 +39,7 @@ fn published(oid: u32, name: &str) -> PublishedTable {
 
 fn ours() -> Publication {
     Publication {
+        oid: 7,
         name: "pub".parse().unwrap(),
         owner: "app".into(),
         all_tables: false,
@@ -48,6 +49,7 @@ fn ours() -> Publication {
         truncates: false,
         via_partition_root: true,
         listed: vec![1],
+        listings: vec![11],
         schemas: Vec::new(),
         published: vec![published(1, "outbox")],
     }

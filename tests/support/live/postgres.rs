@@ -223,9 +223,14 @@ impl Postgres {
 
     /// A session; waits while the server is still starting.
     pub async fn client(&self) -> Client {
+        self.client_of("postgres").await
+    }
+
+    pub async fn client_of(&self, database: &str) -> Client {
+        let url = format!("postgresql://postgres@127.0.0.1:{}/{database}", self.port);
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            match tokio_postgres::connect(&self.url(), NoTls).await {
+            match tokio_postgres::connect(&url, NoTls).await {
                 Ok((client, connection)) => {
                     tokio::spawn(connection);
                     return client;
