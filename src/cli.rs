@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Relays a PostgreSQL outbox table to Kafka through one logical replication slot.
 #[derive(Debug, Parser)]
-#[command(name = "outboxd", version, disable_help_subcommand = true)]
+#[command(name = "outboxd", version)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -17,8 +17,8 @@ pub struct Cli {
 pub enum Command {
     /// Stream committed outbox rows to Kafka until stopped
     Run(RunArgs),
-    /// Show the effective settings and look at every precondition, changing nothing
-    Check(ConfigArgs),
+    /// Look at every precondition and show what a row would become, changing nothing
+    Check(CheckArgs),
     /// Print the TOML that does the same as a connector's file, with a note for every property
     Convert(ConvertArgs),
     /// Watch it work: a temporary PostgreSQL, an in-process Kafka, orders being written
@@ -40,6 +40,27 @@ pub struct ConfigArgs {
     /// Set one value; may be repeated
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Show key, headers and value of the sample, which are masked otherwise
+    #[arg(long)]
+    pub show_payload: bool,
+    /// Show the settings that nobody set, too
+    #[arg(long)]
+    pub all: bool,
+    /// Lines for people or one JSON object
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    Text,
+    Json,
 }
 
 #[derive(Args, Debug)]

@@ -4,8 +4,11 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Parser;
-use outboxd::cli::{Cli, Command, ConfigArgs, ConvertArgs, RunArgs, SinkArg, UntilArg, exit};
-use outboxd::config::{self, Config, Sources};
+use outboxd::cli::{
+    CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, ReportFormat, RunArgs, SinkArg, UntilArg,
+    exit,
+};
+use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{Metrics, Problem, Status, escaped, init_logging, serve};
 use outboxd::relay::{Ended, Relay, Sink, Until, View, stop_on_signals};
 
@@ -106,14 +109,34 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
     relay.run().await.map_err(|error| error.problem())
 }
 
-fn check(args: &ConfigArgs) -> u8 {
-    let Some(config) = load(args, true) else {
-        return exit::CONFIG;
-    };
-    on_terminal(async { Ok(outboxd::check::run(config).await) })
+fn check(args: &CheckArgs) -> u8 {
+    match read(&args.config, true) {
+        Ok(config) => on_terminal(async { Ok(outboxd::check::run(config, args).await) }),
+        Err(error) => {
+            if args.format == ReportFormat::Json {
+                print_line(&outboxd::check::refusal(&error));
+            }
+            report_config(&error.to_string())
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the report is the command's result")]
+fn print_line(line: &str) {
+    println!("{line}");
 }
 
 fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {
+    match read(args, needs_kafka) {
+        Ok(config) => Some(config),
+        Err(error) => {
+            report_config(&error.to_string());
+            None
+        }
+    }
+}
+
+fn read(args: &ConfigArgs, needs_kafka: bool) -> Result<Config, ConfigError> {
     let sources = Sources {
         config: args.config.clone(),
         connector: args.connector.clone(),
@@ -121,13 +144,7 @@ fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {
         set: args.set.clone(),
         needs_kafka,
     };
-    match config::load(&sources, std::env::vars()) {
-        Ok(config) => Some(config),
-        Err(error) => {
-            report_config(&error.to_string());
-            None
-        }
-    }
+    config::load(&sources, std::env::vars())
 }
 
 /// The files alone count: what this process's environment sets for a relay is not theirs.

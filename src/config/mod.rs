@@ -12,6 +12,7 @@ mod build;
 mod connection_string;
 mod connector;
 mod convert;
+mod door;
 mod environment;
 mod error;
 mod keys;
@@ -30,7 +31,9 @@ use crate::postgres::table::TableFilter;
 use crate::{kafka, observe, postgres, relay, router};
 use environment::Environment;
 
+pub use connector::Written;
 pub use convert::to_toml;
+pub use door::Door;
 pub use error::{ConfigError, Fault, Note};
 pub use keys::{KEYS, Key};
 pub use reference::{keys_reference, properties_reference};
@@ -54,6 +57,8 @@ pub struct Config {
     pub notes: Vec<Note>,
     /// What was set, where it came from, secrets masked.
     pub settings: Settings,
+    /// Whose files they were, for messages that name a setting.
+    pub door: Door,
 }
 
 /// What to read, as typed on the command line.
@@ -78,8 +83,10 @@ pub fn load(
     let environment = Environment::new(environment);
     let mut faults = Vec::new();
     let mut notes = Vec::new();
-    let config = gather(sources, &environment, &mut faults, &mut notes)
-        .and_then(|settings| build::build(settings, notes, sources, &environment, &mut faults));
+    let config =
+        gather(sources, &environment, &mut faults, &mut notes).and_then(|(settings, door)| {
+            build::build(settings, door, notes, sources, &environment, &mut faults)
+        });
     match config {
         Some(config) if faults.is_empty() => Ok(config),
         _ => Err(ConfigError { faults }),
@@ -93,20 +100,27 @@ fn gather(
     environment: &Environment,
     faults: &mut Vec<Fault>,
     notes: &mut Vec<Note>,
-) -> Option<Settings> {
+) -> Option<(Settings, Door)> {
+    let mut door = Door::Own;
     let mut settings = Settings::default();
     if let Some(path) = &sources.config {
         let layer = toml_file::read(path, faults);
         settings.apply(layer, faults);
     }
     if sources.connector.is_some() || sources.worker.is_some() {
-        connector::read(sources, environment, &mut settings, faults, notes)?;
+        door = Door::Connect(connector::read(
+            sources,
+            environment,
+            &mut settings,
+            faults,
+            notes,
+        )?);
     }
     let layer = environment.settings(faults);
     settings.apply(layer, faults);
     let layer = flags(&sources.set, faults);
     settings.apply(layer, faults);
-    Some(settings)
+    Some((settings, door))
 }
 
 fn flags(assignments: &[String], faults: &mut Vec<Fault>) -> Vec<(String, String, Origin)> {

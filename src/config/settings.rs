@@ -124,6 +124,12 @@ impl Settings {
             .filter_map(move |(key, setting)| Some((key.strip_prefix(prefix)?, setting)))
     }
 
+    /// Where the value of a key comes from.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.get(key)
+            .map_or(Origin::Default, |setting| setting.origin.clone())
+    }
+
     /// Every effective value with its origin, defaults included, by key; secrets as `***`.
     pub fn shown(&self) -> Vec<(String, String, Origin)> {
         let defaults = KEYS

@@ -74,6 +74,15 @@ impl PatternList {
         split(&self.source)
     }
 
+    /// Those that match none of the texts.
+    pub fn idle(&self, texts: &[String]) -> Vec<String> {
+        let is_idle = |pattern: &Regex| !texts.iter().any(|text| is_match(pattern, text));
+        let idle = self.items().into_iter().zip(&self.patterns);
+        idle.filter(|(_, pattern)| is_idle(pattern))
+            .map(|(item, _)| item)
+            .collect()
+    }
+
     pub fn matches(&self, text: &str) -> bool {
         self.patterns.iter().any(|pattern| is_match(pattern, text))
     }
@@ -130,6 +139,8 @@ mod tests {
         ] {
             assert_eq!(list.matches(text), matches, "{text}");
         }
+        let texts = ["Public.A".to_owned(), "x.outbox_1234".to_owned()];
+        assert_eq!(list.idle(&texts), [r".*\.outbox_\d{1,2}"]);
         let error = PatternList::new("a(").unwrap_err();
         assert!(
             error

@@ -1,6 +1,7 @@
 //! What `outboxd check` asks the brokers. Changes nothing: a producer's question can create a topic
 //! (`auto.create.topics.enable`), this one does not.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,14 +13,29 @@ use rdkafka::producer::{BaseProducer, DeliveryResult, Producer, ProducerContext}
 use super::error::PublishError;
 use super::options::Options;
 
-/// The number of brokers that the cluster names. Blocks for at most `patience`.
-pub fn reach(options: &Options, patience: Duration) -> Result<usize, PublishError> {
+/// What the brokers say of themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    pub brokers: usize,
+    /// Partitions of each topic that this client may see.
+    pub topics: BTreeMap<String, usize>,
+}
+
+/// Asks for the whole cluster. Blocks for at most `patience`.
+pub fn reach(options: &Options, patience: Duration) -> Result<Cluster, PublishError> {
     let client: BaseProducer<Listener> = options
         .question_config()
         .create_with_context(Listener::default())
         .map_err(PublishError::Client)?;
     match client.client().fetch_metadata(None, patience) {
-        Ok(metadata) => Ok(metadata.brokers().len()),
+        Ok(metadata) => Ok(Cluster {
+            brokers: metadata.brokers().len(),
+            topics: metadata
+                .topics()
+                .iter()
+                .map(|topic| (topic.name().to_owned(), topic.partitions().len()))
+                .collect(),
+        }),
         Err(source) => {
             for _ in 0..EVENTS {
                 client.poll(Duration::ZERO);
@@ -74,8 +90,6 @@ impl ProducerContext for Listener {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::ack::Limits;
 

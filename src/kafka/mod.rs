@@ -21,7 +21,7 @@ mod reading;
 mod stdout;
 mod topic;
 
-pub use check::reach;
+pub use check::{Cluster, reach};
 pub use creation::{
     TopicCreation, TopicGroup, TopicPattern, TopicPatternError, TopicRules, TopicSettings,
 };

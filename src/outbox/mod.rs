@@ -9,6 +9,7 @@ mod interval;
 mod nested;
 mod oid;
 mod options;
+mod plausible;
 mod read;
 mod schema;
 mod temporal;
@@ -21,6 +22,7 @@ pub use decimal::Decimal;
 pub use options::{
     BinaryHandling, DecimalHandling, HstoreHandling, IntervalHandling, TimePrecision, TypeOptions,
 };
+pub use plausible::plausible_text;
 pub use read::Source;
 pub use schema::{Field, Kind, Schema};
 pub use types::ColumnType;
@@ -28,4 +30,5 @@ pub use value::{Value, ValueError};
 
 pub(crate) use default::default_value;
 pub(crate) use temporal::civil;
+pub(crate) use types::DECIMAL;
 pub(crate) use value::point_wkb;

@@ -31,6 +31,14 @@ impl ColumnType {
         matches!(self.reader, Reader::Binary(_))
     }
 
+    /// It can date a record.
+    pub(crate) const fn is_moment(&self) -> bool {
+        matches!(
+            self.reader,
+            Reader::Timestamp(_) | Reader::Instant { .. } | Reader::Date(_)
+        )
+    }
+
     /// Microseconds for a column that can date a record, whatever the mode makes of it.
     pub(crate) fn read_moment(&self, text: &str) -> Option<Result<i64, &'static str>> {
         match self.reader {

@@ -87,9 +87,9 @@ pub struct ColumnType {
 
 /// A built-in type, and the modifier that goes with it.
 #[derive(Clone, Copy)]
-struct Base {
-    oid: u32,
-    modifier: i32,
+pub(super) struct Base {
+    pub(super) oid: u32,
+    pub(super) modifier: i32,
 }
 
 impl ColumnType {
@@ -132,7 +132,7 @@ impl ColumnType {
 }
 
 /// Through domains, at most as many as can be nested without a loop in a damaged catalog.
-fn root(mut base: Base, catalog: &TypeCatalog) -> Option<Base> {
+pub(super) fn root(mut base: Base, catalog: &TypeCatalog) -> Option<Base> {
     for _ in 0..64 {
         match catalog.get_type(base.oid).map(|found| &found.kind) {
             Some(TypeKind::Domain {
@@ -154,7 +154,7 @@ fn root(mut base: Base, catalog: &TypeCatalog) -> Option<Base> {
     None
 }
 
-fn element(oid: u32, catalog: &TypeCatalog) -> Option<u32> {
+pub(super) fn element(oid: u32, catalog: &TypeCatalog) -> Option<u32> {
     let built_in = oid::ARRAYS.iter().find(|(array, _)| *array == oid);
     match built_in {
         Some((_, element)) => Some(*element),
@@ -384,7 +384,7 @@ fn timestamp(mode: TimePrecision, precision: u8) -> Option<ColumnType> {
     ColumnType::new(Reader::Timestamp(form), Schema::logical(kind, name))
 }
 
-const DECIMAL: &str = "org.apache.kafka.connect.data.Decimal";
+pub(crate) const DECIMAL: &str = "org.apache.kafka.connect.data.Decimal";
 
 /// The modifier is 4 more than precision and scale, 16 bits each.
 fn numeric(modifier: i32, mode: DecimalHandling) -> Option<ColumnType> {

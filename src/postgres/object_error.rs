@@ -194,6 +194,19 @@ impl ObjectError {
         }
     }
 
+    /// The statement that the hint asks for, without its semicolon.
+    pub fn sql(&self) -> Option<&str> {
+        match self {
+            Self::PublicationMissing {
+                create_sql: sql, ..
+            }
+            | Self::PublicationRefused { sql, .. }
+            | Self::PublicationLacksTable { sql, .. }
+            | Self::PublicationLacksInserts { sql, .. } => Some(sql),
+            _ => None,
+        }
+    }
+
     /// The server's own code, where it was the server that refused.
     pub fn sqlstate(&self) -> Option<&str> {
         match self {

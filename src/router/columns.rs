@@ -25,6 +25,14 @@ impl ColumnFilter {
         PatternList::new(list).map(|list| Self(Rule::Excluding(list)))
     }
 
+    /// Its list, where there is one.
+    pub const fn patterns(&self) -> Option<&PatternList> {
+        match &self.0 {
+            Rule::All => None,
+            Rule::Including(list) | Rule::Excluding(list) => Some(list),
+        }
+    }
+
     pub(super) fn takes(&self, schema: &str, table: &str, column: &str) -> bool {
         let matched = |list: &PatternList| list.matches(&format!("{schema}.{table}.{column}"));
         match &self.0 {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{json, text};
-use crate::outbox::{Kind, Schema, Value};
+use crate::outbox::{DECIMAL, Kind, Schema, Value};
 
 /// `key.converter`, `value.converter`, `header.converter`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +143,22 @@ impl Converter {
         }
     }
 
+    /// Whether it takes values of this type at all.
+    pub(super) fn takes(&self, schema: &Schema) -> Result<(), Mismatch> {
+        let is_bytes = schema.kind == Kind::Bytes && !schema.is_named(DECIMAL);
+        match self {
+            Self::Raw | Self::String | Self::Simple | Self::Json(_) => Ok(()),
+            Self::ByteArray | Self::BinaryData { .. } if is_bytes => Ok(()),
+            Self::BinaryData {
+                delegate: Some(delegate),
+            } => delegate.takes(schema),
+            Self::Number(kind) if kind.connect_kind() == schema.kind => Ok(()),
+            Self::ByteArray | Self::BinaryData { delegate: None } | Self::Number(_) => {
+                Err(self.mismatch())
+            }
+        }
+    }
+
     /// What stands before every value of a column: with schemas, the schema.
     pub(super) fn prefix(&self, schema: &Schema) -> Vec<u8> {
         match self {
@@ -255,6 +271,17 @@ impl NumberKind {
             Self::Float => "float",
             Self::Double => "double",
             Self::Boolean => "boolean",
+        }
+    }
+
+    const fn connect_kind(self) -> Kind {
+        match self {
+            Self::Short => Kind::Int16,
+            Self::Integer => Kind::Int32,
+            Self::Long => Kind::Int64,
+            Self::Float => Kind::Float32,
+            Self::Double => Kind::Float64,
+            Self::Boolean => Kind::Boolean,
         }
     }
 

@@ -39,6 +39,11 @@ pub enum RouteError {
     NotATimestamp {
         column: String,
     },
+    /// A partition or a schema's version.
+    NotAnInteger {
+        column: String,
+        found: &'static str,
+    },
     /// Kafka has no time before 1970.
     TimestampBefore1970 {
         column: String,
@@ -85,6 +90,9 @@ impl RouteError {
             ),
             Self::NotATimestamp { .. } => {
                 "Use a timestamp, timestamptz or date column, or leave the option out.".to_owned()
+            }
+            Self::NotAnInteger { .. } => {
+                "Use a smallint, integer or bigint column, or leave the option out.".to_owned()
             }
             Self::TimestampBefore1970 { .. } => {
                 "Leave table.field.event.timestamp out, or keep such moments out of the column."
@@ -137,6 +145,10 @@ impl fmt::Display for RouteError {
             Self::NotATimestamp { column } => {
                 write!(f, "column \"{column}\" is not a timestamp")
             }
+            Self::NotAnInteger { column, found } => write!(
+                f,
+                "column \"{column}\": expected an integer column, found {found}"
+            ),
             Self::TimestampBefore1970 { column, event_id } => write!(
                 f,
                 "event \"{event_id}\": column \"{column}\" dates the record before 1970"

@@ -48,6 +48,22 @@ pub(super) fn value(
     Ok((bytes, note))
 }
 
+/// Whether the value's converter takes what the options make of the payload column.
+pub(super) fn takes_payload(column: &PlannedColumn, options: &Options) -> Result<(), RouteError> {
+    let (converter, schema) = (&options.converters.value, &column.column.schema);
+    let is_expanded = options.expand_json && schema.kind == Kind::String;
+    let taken = if options.has_envelope() || is_expanded && *converter != Converter::Raw {
+        converter.for_text().map(drop)
+    } else {
+        converter.takes(schema)
+    };
+    let found = match options.has_envelope() || is_expanded {
+        true => "struct",
+        false => column.column.type_name(),
+    };
+    taken.map_err(|mismatch| column.mismatch(mismatch, found))
+}
+
 /// Untouched: the text's bytes, or the bytes that bytea stands for.
 fn raw(
     row: &Tuple<'_>,
@@ -259,7 +275,10 @@ pub(super) fn integer(
     match column.read(row, source)? {
         Value::Int(value) => Ok(Some(value)),
         Value::Null => Ok(None),
-        _ => Err(column.expected("an integer column")),
+        _ => Err(RouteError::NotAnInteger {
+            column: column.name.clone(),
+            found: column.column.type_name(),
+        }),
     }
 }
 

@@ -67,10 +67,7 @@ impl Plan {
             "table.field.event.id",
             Some(&converters.header),
         )?;
-        let has_envelope = options
-            .placements
-            .iter()
-            .any(|placement| matches!(placement.target, PlacementTarget::Envelope(_)));
+        let has_envelope = options.has_envelope();
         let schema_version = match &options.schema_version_field {
             Some(column) if has_envelope => {
                 Some(find(column, "table.field.event.schema.version", None)?)
@@ -159,7 +156,7 @@ fn context(options: &Options) -> Result<Vec<Header>, RouteError> {
 }
 
 impl PlannedColumn {
-    fn find(
+    pub(super) fn find(
         relation: &Relation,
         name: &str,
         option: &'static str,

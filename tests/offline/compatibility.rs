@@ -3,32 +3,38 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use outboxd::check::DIFFERENCES;
 use serde::Deserialize;
 use serde_json::Value;
 
 const WRITE: &str = "OUTBOXD_WRITE_DOCS";
 const DOCUMENT: &str = "docs/compatibility.md";
-const DIFFERENCES: &str = "tests/data/conformance/differences.json";
+const CASES: &str = "tests/data/conformance/differences.json";
 const BEGIN: &str = "<!-- begin differences -->\n";
 const END: &str = "<!-- end differences -->";
 
+/// What no recorded case can show, and the test that holds it.
+const WITHOUT_CASES: &[(&str, &str)] = &[];
+
 #[derive(Deserialize)]
 struct Difference {
-    debezium: String,
-    outboxd: String,
     cases: BTreeMap<String, Value>,
 }
 
 #[test]
 fn every_wanted_difference_is_documented() {
     let before = fs::read_to_string(DOCUMENT).unwrap();
-    let text = fs::read_to_string(DIFFERENCES).unwrap();
-    let differences: BTreeMap<String, Difference> = serde_json::from_str(&text).unwrap();
+    let text = fs::read_to_string(CASES).unwrap();
+    let cases: BTreeMap<String, Difference> = serde_json::from_str(&text).unwrap();
+    for name in cases.keys() {
+        let is_known = DIFFERENCES.iter().any(|difference| difference.name == name);
+        assert!(is_known, "the code's table lacks \"{name}\"");
+    }
     let (head, rest) = before
         .split_once(BEGIN)
         .expect("the beginning of the table");
     let (_, tail) = rest.split_once(END).expect("the end of the table");
-    let after = format!("{head}{BEGIN}\n{}\n{END}{tail}", table(&differences));
+    let after = format!("{head}{BEGIN}\n{}\n{END}{tail}", table(&cases));
     if std::env::var_os(WRITE).is_some() {
         fs::write(DOCUMENT, after).unwrap();
         return;
@@ -39,21 +45,30 @@ fn every_wanted_difference_is_documented() {
     );
 }
 
-fn table(differences: &BTreeMap<String, Difference>) -> String {
+fn table(cases: &BTreeMap<String, Difference>) -> String {
     let mut table = "| what | Debezium 3.6 | outboxd | shown by |\n|---|---|---|---|\n".to_owned();
-    for (name, difference) in differences {
-        let cases: Vec<_> = difference
-            .cases
-            .keys()
+    for difference in DIFFERENCES {
+        let name = difference.name;
+        let mut shown_by: Vec<String> = cases
+            .get(name)
+            .into_iter()
+            .flat_map(|difference| difference.cases.keys())
             .map(|case| format!("`{case}`"))
             .collect();
-        assert!(!cases.is_empty(), "no case shows \"{name}\"");
+        let tests = WITHOUT_CASES.iter().filter(|(without, _)| *without == name);
+        shown_by.extend(tests.map(|(_, test)| format!("`{test}`")));
+        assert!(!shown_by.is_empty(), "nothing shows \"{name}\"");
         table += &format!(
             "| {name} | {} | {} | {} |\n",
             difference.debezium,
             difference.outboxd,
-            cases.join(", ")
+            shown_by.join(", ")
         );
     }
     table
+}
+
+#[test]
+fn differences_stand_in_the_order_of_their_names() {
+    assert!(DIFFERENCES.is_sorted_by_key(|difference| difference.name));
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::environment::Environment;
 use super::settings::Settings;
-use super::{Config, Fault, Note, Sources, keys};
+use super::{Config, Door, Fault, Note, Sources, keys};
 use crate::observe::{HttpOptions, LogFormat, LogOptions};
 use crate::relay;
 use crate::router::Heartbeat;
@@ -37,6 +37,7 @@ const DROPS_SLOT: &str = "the slot is dropped at each clean stop: what is commit
 /// `None` where something is wrong; the faults say what.
 pub(super) fn build(
     settings: Settings,
+    door: Door,
     mut notes: Vec<Note>,
     sources: &Sources,
     environment: &Environment,
@@ -76,6 +77,7 @@ pub(super) fn build(
         log: log?,
         notes,
         settings,
+        door,
     })
 }
 

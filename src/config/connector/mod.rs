@@ -4,6 +4,7 @@
 mod converters;
 mod file;
 mod jaas;
+mod names;
 mod placement;
 mod producer;
 mod providers;
@@ -21,6 +22,8 @@ use file::{Properties, Shape};
 use providers::Providers;
 use table::{CONNECTOR, ROUTER};
 
+pub use names::Written;
+pub(super) use names::{in_own_keys, spell};
 pub(super) use table::{Row, tables};
 use transforms::Router;
 
@@ -31,14 +34,15 @@ struct Out<'a> {
     notes: &'a mut Vec<Note>,
 }
 
-/// `None` where the files cannot be taken for a connector's at all; the faults say why.
+/// How the files name things; `None` where they cannot be taken for a connector's at all, and the
+/// faults say why.
 pub(super) fn read(
     sources: &Sources,
     environment: &Environment,
     settings: &mut Settings,
     faults: &mut Vec<Fault>,
     notes: &mut Vec<Note>,
-) -> Option<()> {
+) -> Option<Written> {
     let mut open = |path: &Option<std::path::PathBuf>| match path.as_deref().map(file::read) {
         None => Some(None),
         Some(Ok(properties)) => Some(Some(properties)),
@@ -58,7 +62,8 @@ pub(super) fn read(
     let mut worker = worker.unwrap_or_default();
     connector.change_values(|file, text| providers.resolve(text, file), out.faults);
     worker.change_values(|file, text| providers.resolve(text, file), out.faults);
-    if connector.shape == Shape::DebeziumServer {
+    let is_server = connector.shape == Shape::DebeziumServer;
+    if is_server {
         server::split(&mut connector, &mut worker, &mut out);
     }
     worker::overlay(&mut worker, environment);
@@ -74,7 +79,12 @@ pub(super) fn read(
         placement::apply(&connector, &router.prefix, &mut out);
     }
     apply_rest(&connector, &mut out);
-    Some(())
+    let prefix = router.map_or_else(|| "transforms.outbox.".to_owned(), |router| router.prefix);
+    Some(if is_server {
+        Written::in_debezium_server(&prefix)
+    } else {
+        Written::in_connect(&prefix)
+    })
 }
 
 fn check_class(connector: &Properties, faults: &mut Vec<Fault>) -> Option<()> {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Check, ServerFacts};
-use crate::postgres::slot::{FAILOVER_SINCE, SlotDescription, SlotOptions, SlotVerdict};
+use super::{Check, SeenSlot, ServerFacts};
+use crate::postgres::slot::{
+    FAILOVER_SINCE, Leader, SlotDescription, SlotHolder, SlotOptions, SlotVerdict,
+};
 use crate::postgres::snapshot::StartPlan;
 use crate::postgres::table::OutboxTable;
 use crate::wire::quote_identifier;
@@ -34,8 +36,9 @@ pub(super) fn server(facts: &ServerFacts) -> Vec<Check> {
         other => Check::error(
             "wal_level",
             format!("{other}, expected logical"),
-            "ALTER SYSTEM SET wal_level = 'logical'; then restart the server (on a managed service: its parameter for logical replication).",
-        ),
+            "Set it and restart the server; on a managed service it is the parameter for logical replication.",
+        )
+        .sql("ALTER SYSTEM SET wal_level = 'logical';"),
     };
     vec![version, primary, wal_level]
 }
@@ -56,11 +59,9 @@ pub(super) fn capacity(facts: &ServerFacts, plan: StartPlan) -> [Check; 2] {
         Check::error(
             name,
             format!("{found}, {wanted} more needed"),
-            format!(
-                "Drop what is not used, or ALTER SYSTEM SET {parameter} = {}; then restart the server.",
-                used + wanted
-            ),
+            format!("Drop what is not used, or raise {parameter} and restart the server."),
         )
+        .sql(format!("ALTER SYSTEM SET {parameter} = {};", used + wanted))
     };
     [
         counted(
@@ -96,10 +97,14 @@ pub(super) fn role(facts: &ServerFacts) -> Check {
         "role",
         format!("\"{role}\" may not replicate"),
         format!(
-            "ALTER ROLE {name} REPLICATION; (on Amazon RDS: GRANT rds_replication TO {name};)",
-            name = quote_identifier(role)
+            "Give it the right; on Amazon RDS: GRANT rds_replication TO {};",
+            quote_identifier(role)
         ),
     )
+    .sql(format!(
+        "ALTER ROLE {} REPLICATION;",
+        quote_identifier(role)
+    ))
 }
 
 /// Without a limit a stopped relay fills the disk; with one it loses the slot. Both are chosen here.
@@ -108,8 +113,9 @@ pub(super) fn kept_log(facts: &ServerFacts) -> Check {
         ..0 => Check::warning(
             "max_slot_wal_keep_size",
             "not set: a slot that nobody reads keeps the log until the disk is full",
-            "Set it to what the disk can spare, well above what is written in the longest outage to survive: ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf();",
-        ),
+            "Set it to what the disk can spare, well above what is written in the longest outage to survive.",
+        )
+        .sql("ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf();"),
         limit_mb => Check::ok(
             "max_slot_wal_keep_size",
             format!("{limit_mb} MB: a slot that is further behind is lost"),
@@ -117,27 +123,39 @@ pub(super) fn kept_log(facts: &ServerFacts) -> Check {
     }
 }
 
-pub(super) fn slot(
-    options: &SlotOptions,
-    slot: Option<&SlotDescription>,
-    verdict: &SlotVerdict,
-    plan: StartPlan,
-) -> Check {
-    let name = &options.name;
-    match (slot, verdict) {
-        (Some(slot), SlotVerdict::Usable) => {
+pub(super) fn slot(options: &SlotOptions, seen: &SeenSlot<'_>, plan: StartPlan) -> Check {
+    let (name, verdict) = (&options.name, seen.verdict);
+    match (seen.slot, seen.leader, verdict) {
+        (None, Some(leader), _) => Check::ok(
+            "slot",
+            format!(
+                "\"{name}\" is being made by a relay that runs: {}",
+                of(leader)
+            ),
+        ),
+        (Some(slot), Some(leader), SlotVerdict::Usable) => Check::ok(
+            "slot",
+            format!(
+                "\"{name}\" is read by a relay that runs, {}; it {}",
+                of(leader),
+                position(slot)
+            ),
+        ),
+        (Some(slot), None, SlotVerdict::Usable) => {
             Check::ok("slot", format!("\"{name}\" {}", position(slot)))
         }
-        // Standing by for the holder is what a second instance does.
-        (Some(slot), SlotVerdict::Active(_)) => Check::warning(
+        (Some(slot), _, SlotVerdict::Active(_)) => Check::warning(
             "slot",
-            format!("\"{name}\" {verdict}; it {}", position(slot)),
-            verdict.hint(name.as_str()).unwrap_or_default(),
+            format!(
+                "\"{name}\" {verdict}, which is no relay; it {}",
+                position(slot)
+            ),
+            "Stop that reader first. Debezium's connector: pause it, or delete it in Kafka Connect.",
         ),
-        (_, SlotVerdict::Missing) if plan != StartPlan::Refuse => {
+        (_, _, SlotVerdict::Missing) if plan != StartPlan::Refuse => {
             Check::ok("slot", format!("\"{name}\" does not exist yet"))
         }
-        (_, SlotVerdict::Lost { .. }) if plan == StartPlan::ReplaceLostSlot => Check::warning(
+        (_, _, SlotVerdict::Lost { .. }) if plan == StartPlan::ReplaceLostSlot => Check::warning(
             "slot",
             format!(
                 "\"{name}\" {verdict}. {}",
@@ -154,6 +172,15 @@ pub(super) fn slot(
             )
         }
     }
+}
+
+fn of(leader: &Leader) -> String {
+    let holder = SlotHolder {
+        pid: leader.pid,
+        application: leader.application.clone(),
+        client: leader.client.clone(),
+    };
+    holder.to_string()
 }
 
 fn position(slot: &SlotDescription) -> String {
@@ -224,22 +251,24 @@ pub(super) fn open_transaction(facts: &ServerFacts, plan: StartPlan) -> Option<C
 }
 
 /// What the relay will do first.
-pub(super) fn start(
-    plan: StartPlan,
-    slot: Option<&SlotDescription>,
-    tables: &[OutboxTable],
-) -> Check {
+pub(super) fn start(plan: StartPlan, seen: &SeenSlot<'_>, tables: &[OutboxTable]) -> Check {
     let rows = || {
         let known: Option<u64> = tables.iter().map(|table| table.estimated_rows).sum();
         match known {
-            Some(rows) => format!("about {rows} retained rows"),
+            Some(0) => "the retained rows (none when the server last counted)".to_owned(),
+            Some(rows) => format!("the retained rows (about {rows})"),
             None => "the retained rows (never counted by the server)".to_owned(),
         }
     };
-    let from = slot
+    let name = "start";
+    if seen.leader.is_some() && plan != StartPlan::SnapshotOnly {
+        let found = "stands by, and takes over when the relay that runs ends";
+        return Check::ok(name, found);
+    }
+    let from = seen
+        .slot
         .and_then(|slot| slot.confirmed_flush_lsn)
         .unwrap_or_default();
-    let name = "start";
     match plan {
         StartPlan::Stream => Check::ok(name, format!("streams from {from}")),
         StartPlan::CreateSlot => Check::ok(
@@ -254,6 +283,11 @@ pub(super) fn start(
             format!("publishes {}, then streams from {from}", rows()),
         ),
         StartPlan::SnapshotOnly => Check::ok(name, format!("publishes {} and stops", rows())),
+        StartPlan::Refuse if matches!(seen.verdict, SlotVerdict::Active(_)) => Check::warning(
+            name,
+            format!("waits for the slot to be free, then streams from {from}"),
+            "See the slot above.",
+        ),
         StartPlan::Refuse => Check::error(
             name,
             "does not start: the slot cannot be used",

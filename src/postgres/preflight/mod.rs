@@ -13,7 +13,7 @@ pub use facts::{OpenTransaction, ServerFacts, TableFacts};
 pub use setup::{SetupStep, setup_steps};
 
 use super::publication::{Publication, PublicationOptions};
-use super::slot::{SlotDescription, SlotOptions, SlotVerdict};
+use super::slot::{Leader, SlotDescription, SlotOptions, SlotVerdict};
 use super::snapshot::{SnapshotOptions, StartPlan};
 use super::table::{OutboxTable, TableFilter};
 use super::{ObjectError, PostgresError};
@@ -33,7 +33,7 @@ pub struct Preflight<'a> {
 pub struct WantedColumn {
     pub name: String,
     /// The option that names it, for messages.
-    pub option: &'static str,
+    pub option: String,
     pub purpose: ColumnPurpose,
     /// Without it no event can be routed; else it is left out where it is missing.
     pub required: bool,
@@ -46,7 +46,9 @@ pub enum ColumnPurpose {
     Route,
     Payload,
     Timestamp,
-    /// A header, a field of the value, a partition number, a schema version.
+    /// The number of a partition, a schema's version.
+    Number,
+    /// A header, a field of the value.
     Other,
 }
 
@@ -56,8 +58,24 @@ pub struct Check {
     pub name: &'static str,
     pub outcome: CheckOutcome,
     pub found: String,
-    /// What to do, with the SQL where SQL does it.
+    /// What to do.
     pub remedy: Option<String>,
+    /// The statement that does it, where there is one.
+    pub sql: Option<String>,
+}
+
+/// All checks, by what they are about, and the tables that were found.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// The server, its room for a slot, and the role.
+    pub server: Vec<Check>,
+    /// The tables with their columns.
+    pub outbox: Vec<Check>,
+    /// The publication and the slot.
+    pub stream: Vec<Check>,
+    /// What the relay will do first, as far as these checks go.
+    pub start: Check,
+    pub tables: Vec<OutboxTable>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,71 +90,102 @@ pub enum CheckOutcome {
 impl Preflight<'_> {
     /// All checks in order. An error of one does not keep the later ones from being made, as far as
     /// they can be made without it.
-    pub async fn run(&self, client: &Client) -> Result<Vec<Check>, PostgresError> {
+    pub async fn run(&self, client: &Client) -> Result<Examined, PostgresError> {
         let facts = ServerFacts::read(client).await?;
         let slot = SlotDescription::read(client, &self.slot.name).await?;
-        let verdict = slot.as_ref().map_or(SlotVerdict::Missing, |slot| {
-            slot.verdict(&facts.database, None)
-        });
-        let plan = StartPlan::decide(self.snapshot.mode, self.slot.create, &verdict);
-
-        let mut checks = checks::server(&facts);
-        checks.extend(checks::capacity(&facts, plan));
-        checks.push(checks::role(&facts));
-        checks.push(checks::kept_log(&facts));
-        let tables = match OutboxTable::resolve(client, self.tables).await {
-            Ok(tables) => tables,
-            Err(ObjectError::Session(error)) => return Err(error),
-            Err(error) => {
-                checks.push(Check::refused("table", &error));
-                Vec::new()
+        let leader = Leader::read(client, &self.slot.name).await?;
+        let verdict = match (&slot, &leader) {
+            (None, _) => SlotVerdict::Missing,
+            (Some(slot), leader) => {
+                // What the leader holds is there for the next one.
+                let own = leader.as_ref().map(|leader| leader.pid);
+                slot.verdict(&facts.database, own)
             }
         };
-        let mut owned = true;
-        for table in &tables {
-            let facts = TableFacts::read(client, table).await?;
-            owned &= facts.owned;
-            checks.extend(objects::table(table, &facts, self.columns, plan));
-        }
-        match Publication::read(client, &self.publication.name).await? {
-            Some(found) => checks.extend(objects::publication(&found, self.publication, &tables)),
-            None => checks.push(objects::missing_publication(
+        let plan = StartPlan::decide(self.snapshot.mode, self.slot.create, &verdict);
+
+        let mut server = checks::server(&facts);
+        server.extend(checks::capacity(&facts, plan));
+        server.push(checks::role(&facts));
+        server.push(checks::kept_log(&facts));
+        let (outbox, tables, owned) = self.outbox(client, &facts, plan).await?;
+        let mut stream = match Publication::read(client, &self.publication.name).await? {
+            Some(found) => objects::publication(&found, self.publication, &tables),
+            None => vec![objects::missing_publication(
                 self.publication,
+                self.tables,
                 &tables,
                 &facts,
                 owned,
-            )),
+            )],
+        };
+        let seen = SeenSlot {
+            slot: slot.as_ref(),
+            verdict: &verdict,
+            leader: leader.as_ref(),
+        };
+        stream.push(checks::slot(self.slot, &seen, plan));
+        stream.extend(checks::failover(self.slot, slot.as_ref(), &facts));
+        if leader.is_none() {
+            stream.extend(checks::open_transaction(&facts, plan));
         }
-        checks.extend(self.slot_checks(slot.as_ref(), &verdict, plan, &facts, &tables));
-        Ok(checks)
+        Ok(Examined {
+            server,
+            outbox,
+            stream,
+            start: checks::start(plan, &seen, &tables),
+            tables,
+        })
     }
 
-    fn slot_checks(
+    /// The checks of the tables, the tables, and whether the role owns all of them.
+    async fn outbox(
         &self,
-        slot: Option<&SlotDescription>,
-        verdict: &SlotVerdict,
+        client: &Client,
+        server: &ServerFacts,
         plan: StartPlan,
-        facts: &ServerFacts,
-        tables: &[OutboxTable],
-    ) -> Vec<Check> {
-        let mut checks = vec![checks::slot(self.slot, slot, verdict, plan)];
-        checks.extend(checks::failover(self.slot, slot, facts));
-        checks.extend(checks::open_transaction(facts, plan));
-        checks.push(checks::start(plan, slot, tables));
-        checks
+    ) -> Result<(Vec<Check>, Vec<OutboxTable>, bool), PostgresError> {
+        let tables = match OutboxTable::resolve(client, self.tables).await {
+            Ok(tables) => tables,
+            Err(ObjectError::Session(error)) => return Err(error),
+            Err(error) => return Ok((vec![Check::refused("table", &error)], Vec::new(), false)),
+        };
+        let (mut checks, mut owned) = (Vec::new(), true);
+        for table in &tables {
+            let facts = TableFacts::read(client, table).await?;
+            owned &= facts.owned;
+            let rights = objects::Rights {
+                facts,
+                role: &server.role,
+            };
+            checks.extend(objects::table(table, &rights, self.columns, plan));
+        }
+        Ok((checks, tables, owned))
     }
 }
 
+/// The slot, what can be made of it, and who relays from it.
+#[derive(Clone, Copy, Debug)]
+struct SeenSlot<'a> {
+    slot: Option<&'a SlotDescription>,
+    verdict: &'a SlotVerdict,
+    leader: Option<&'a Leader>,
+}
+
 impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+    pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self::new(name, CheckOutcome::Ok, found, None)
     }
 
-    fn warning(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn warning(
+        name: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self::new(name, CheckOutcome::Warning, found, Some(remedy.into()))
     }
 
-    fn error(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+    pub fn error(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(name, CheckOutcome::Error, found, Some(remedy.into()))
     }
 
@@ -151,15 +200,34 @@ impl Check {
             outcome,
             found: found.into(),
             remedy,
+            sql: None,
         }
     }
 
-    fn refused(name: &'static str, error: &ObjectError) -> Self {
+    pub fn sql(self, sql: impl Into<String>) -> Self {
+        Self {
+            sql: Some(sql.into()),
+            ..self
+        }
+    }
+
+    pub fn refused(name: &'static str, error: &ObjectError) -> Self {
         let found = match error.detail() {
             Some(detail) => format!("{error}. {detail}"),
             None => error.to_string(),
         };
-        Self::new(name, CheckOutcome::Error, found, error.hint())
+        let check = Self::new(name, CheckOutcome::Error, found, None);
+        match (error.hint(), error.sql()) {
+            (Some(hint), Some(sql)) => {
+                let words = hint.strip_suffix(&format!(": {sql};"));
+                let remedy = words.map_or_else(|| hint.clone(), |words| format!("{words}."));
+                Self {
+                    remedy: Some(remedy),
+                    ..check.sql(format!("{sql};"))
+                }
+            }
+            (remedy, _) => Self { remedy, ..check },
+        }
     }
 }
 

@@ -4,12 +4,18 @@ use super::{Check, CheckOutcome, ServerFacts, TableFacts, WantedColumn};
 use crate::pgoutput::ReplicaIdentity;
 use crate::postgres::publication::{self, Publication, PublicationMode, PublicationOptions};
 use crate::postgres::snapshot::StartPlan;
-use crate::postgres::table::OutboxTable;
+use crate::postgres::table::{OutboxTable, TableFilter};
 use crate::wire::quote_identifier;
+
+/// What the role may do with one table.
+pub(super) struct Rights<'a> {
+    pub(super) facts: TableFacts,
+    pub(super) role: &'a str,
+}
 
 pub(super) fn table(
     table: &OutboxTable,
-    facts: &TableFacts,
+    rights: &Rights<'_>,
     wanted: &[WantedColumn],
     plan: StartPlan,
 ) -> Vec<Check> {
@@ -20,14 +26,10 @@ pub(super) fn table(
     };
     let mut checks = vec![Check::ok("table", format!("\"{name}\": {kind}"))];
     checks.extend(wanted.iter().filter_map(|wanted| column(table, wanted)));
-    if checks.len() == 1 && !wanted.is_empty() {
-        let names: Vec<&str> = wanted.iter().map(|wanted| wanted.name.as_str()).collect();
-        checks.push(Check::ok("columns", names.join(", ")));
-    }
     checks.extend(identity(table));
     if reads_rows(plan) {
-        checks.push(readable(table, facts));
-        checks.extend(policies(table, facts));
+        checks.push(readable(table, rights));
+        checks.extend(policies(table, rights));
     }
     checks
 }
@@ -68,10 +70,7 @@ fn column(table: &OutboxTable, wanted: &WantedColumn) -> Option<Check> {
 
 fn suggestion(table: &OutboxTable, wanted: &WantedColumn) -> String {
     match table.near_columns(&wanted.name).first() {
-        Some(near) => format!(
-            "Set {} to \"{near}\", if that is the column.",
-            wanted.option
-        ),
+        Some(near) => format!("Did you mean \"{near}\"? Set {} to it.", wanted.option),
         None => {
             let all: Vec<&str> = table
                 .streamed_columns()
@@ -99,29 +98,35 @@ fn identity(table: &OutboxTable) -> Option<Check> {
     ))
 }
 
-fn readable(table: &OutboxTable, facts: &TableFacts) -> Check {
+fn readable(table: &OutboxTable, rights: &Rights<'_>) -> Check {
     let name = table.qualified_name();
-    if facts.readable {
+    if rights.facts.readable {
         return Check::ok("SELECT", format!("\"{name}\" can be read"));
     }
     Check::error(
         "SELECT",
-        format!("\"{name}\" cannot be read, and a snapshot is wanted"),
         format!(
-            "GRANT USAGE ON SCHEMA {schema} TO CURRENT_USER; GRANT SELECT ON {table} TO CURRENT_USER; (as its owner, with the relay's role), or snapshot mode no_data.",
-            schema = quote_identifier(&table.schema),
-            table = table.quoted_name(),
+            "role \"{}\" cannot read \"{name}\", and a snapshot is wanted",
+            rights.role
         ),
+        "Grant it as the table's owner, or choose the snapshot mode no_data.",
     )
+    .sql(format!(
+        "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON {table} TO {role};",
+        schema = quote_identifier(&table.schema),
+        table = table.quoted_name(),
+        role = quote_identifier(rights.role),
+    ))
 }
 
-fn policies(table: &OutboxTable, facts: &TableFacts) -> Option<Check> {
-    facts.row_security.then(|| {
+fn policies(table: &OutboxTable, rights: &Rights<'_>) -> Option<Check> {
+    rights.facts.row_security.then(|| {
         Check::error(
             "row security",
             format!("policies of \"{}\" hide rows from this role", table.qualified_name()),
-            "ALTER ROLE … BYPASSRLS for the relay's role, or snapshot mode no_data. The stream is not subject to policies.",
+            "Let the role pass them by, or choose the snapshot mode no_data. The stream is not subject to policies.",
         )
+        .sql(format!("ALTER ROLE {} BYPASSRLS;", quote_identifier(rights.role)))
     })
 }
 
@@ -131,6 +136,11 @@ pub(super) fn publication(
     tables: &[OutboxTable],
 ) -> Vec<Check> {
     let name = &publication.name;
+    if tables.is_empty() {
+        let found =
+            format!("\"{name}\" exists; without the table nobody can tell whether it is in it");
+        return vec![Check::warning("publication", found, "See the table above.")];
+    }
     let differs = options.mode == PublicationMode::Filtered && !publication.lists_exactly(tables);
     let verdict = if differs {
         Check::warning(
@@ -149,32 +159,47 @@ pub(super) fn publication(
     };
     let mut checks = vec![verdict];
     checks.extend(publication.notes(tables).into_iter().map(|note| {
-        Check::new(
-            "publication",
-            CheckOutcome::Warning,
-            format!("\"{name}\": {note}"),
-            note.remedy(name),
-        )
+        let found = format!("\"{name}\": {note}");
+        let check = Check::new("publication", CheckOutcome::Warning, found, None);
+        match note.remedy(name) {
+            Some(sql) if sql.starts_with("ALTER") => check.sql(sql),
+            remedy => Check { remedy, ..check },
+        }
     }));
     checks
 }
 
 pub(super) fn missing_publication(
     options: &PublicationOptions,
+    filter: &TableFilter,
     tables: &[OutboxTable],
     facts: &ServerFacts,
     owns_tables: bool,
 ) -> Check {
     let name = &options.name;
+    let needs_tables = !matches!(
+        options.mode,
+        PublicationMode::AllTables | PublicationMode::NoTables
+    );
+    if needs_tables && tables.is_empty() {
+        return Check::error(
+            "publication",
+            format!("\"{name}\" does not exist"),
+            format!("First the table: the publication is made for \"{filter}\"."),
+        );
+    }
     let sql = publication::create_sql(options, tables);
-    let run = format!("Run as the table's owner or a superuser: {sql};");
+    let refused = |found: String| {
+        Check::error(
+            "publication",
+            found,
+            "Make it as the table's owner or a superuser.",
+        )
+        .sql(format!("{sql};"))
+    };
     let allowed = match options.mode {
         PublicationMode::MustExist => {
-            return Check::error(
-                "publication",
-                format!("\"{name}\" does not exist and may not be created"),
-                run,
-            );
+            return refused(format!("\"{name}\" does not exist and may not be created"));
         }
         PublicationMode::AllTables => facts.superuser,
         PublicationMode::NoTables => facts.superuser || facts.may_create,
@@ -185,12 +210,8 @@ pub(super) fn missing_publication(
     if allowed {
         return Check::ok("publication", format!("\"{name}\" will be created: {sql}"));
     }
-    Check::error(
-        "publication",
-        format!(
-            "\"{name}\" does not exist and role \"{}\" may not create it",
-            facts.role
-        ),
-        run,
-    )
+    refused(format!(
+        "\"{name}\" does not exist and role \"{}\" may not create it",
+        facts.role
+    ))
 }

@@ -110,6 +110,7 @@ fn create_table_sql(schema: &str, name: &str, columns: &[WantedColumn]) -> Strin
             ColumnPurpose::Key | ColumnPurpose::Route => "text NOT NULL",
             ColumnPurpose::Payload => "jsonb",
             ColumnPurpose::Timestamp => "timestamp(3) NOT NULL",
+            ColumnPurpose::Number => "integer",
             ColumnPurpose::Other => "text",
         };
         lines.push(format!("{} {kind}", quote_identifier(&column.name)));

@@ -4,7 +4,7 @@ use super::*;
 use crate::lsn::Lsn;
 use crate::pgoutput::ReplicaIdentity;
 use crate::postgres::publication::PublicationMode;
-use crate::postgres::slot::{CreateMode, WalStatus};
+use crate::postgres::slot::{CreateMode, SlotHolder, WalStatus};
 use crate::postgres::table::TableColumn;
 
 fn healthy() -> ServerFacts {
@@ -53,20 +53,31 @@ fn outbox() -> OutboxTable {
     }
 }
 
-fn wanted(name: &str, option: &'static str, purpose: ColumnPurpose) -> WantedColumn {
+fn wanted(name: &str, option: &str, purpose: ColumnPurpose) -> WantedColumn {
     WantedColumn {
         name: name.into(),
-        option,
+        option: option.to_owned(),
         purpose,
         required: true,
     }
 }
 
-const OPEN: TableFacts = TableFacts {
-    readable: true,
-    owned: true,
-    row_security: false,
+const OPEN: objects::Rights<'_> = objects::Rights {
+    facts: TableFacts {
+        readable: true,
+        owned: true,
+        row_security: false,
+    },
+    role: "relay",
 };
+
+fn seen<'a>(slot: Option<&'a SlotDescription>, verdict: &'a SlotVerdict) -> SeenSlot<'a> {
+    SeenSlot {
+        slot,
+        verdict,
+        leader: None,
+    }
+}
 
 fn outcomes(checks: &[Check]) -> Vec<(&'static str, CheckOutcome)> {
     checks
@@ -126,8 +137,9 @@ fn each_fault_of_the_server_is_named_with_its_remedy() {
         Check::error(
             "replication slots",
             "9 of 10 in use, 2 more needed",
-            "Drop what is not used, or ALTER SYSTEM SET max_replication_slots = 11; then restart the server."
+            "Drop what is not used, or raise max_replication_slots and restart the server."
         )
+        .sql("ALTER SYSTEM SET max_replication_slots = 11;")
     );
     let [slots, _] = checks::capacity(&full, StartPlan::Stream);
     assert_eq!(slots.outcome, CheckOutcome::Ok);
@@ -136,8 +148,8 @@ fn each_fault_of_the_server_is_named_with_its_remedy() {
         ..healthy()
     };
     assert_eq!(
-        checks::role(&plain).remedy.unwrap(),
-        "ALTER ROLE \"relay\" REPLICATION; (on Amazon RDS: GRANT rds_replication TO \"relay\";)"
+        checks::role(&plain).sql.unwrap(),
+        "ALTER ROLE \"relay\" REPLICATION;"
     );
     let managed = ServerFacts {
         managed_replication: true,
@@ -190,7 +202,7 @@ fn a_missing_column_is_an_error_with_the_nearest_name() {
             Check::error(
                 "columns",
                 "column \"aggregateid\" of \"public.outbox\" does not exist",
-                "Set table.field.event.key to \"aggregate_id\", if that is the column."
+                "Did you mean \"aggregate_id\"? Set table.field.event.key to it."
             ),
             Check::warning(
                 "columns",
@@ -203,11 +215,28 @@ fn a_missing_column_is_an_error_with_the_nearest_name() {
 
 #[test]
 fn the_right_to_read_counts_only_when_rows_are_read() {
-    let closed = TableFacts {
-        readable: false,
-        row_security: true,
+    let closed = objects::Rights {
+        facts: TableFacts {
+            readable: false,
+            owned: false,
+            row_security: true,
+        },
         ..OPEN
     };
+    let sql = |plan| {
+        let checks = objects::table(&outbox(), &closed, &[], plan);
+        checks
+            .into_iter()
+            .filter_map(|check| check.sql)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        sql(StartPlan::SnapshotNewSlot),
+        [
+            "GRANT USAGE ON SCHEMA \"public\" TO \"relay\"; GRANT SELECT ON \"public\".\"outbox\" TO \"relay\";",
+            "ALTER ROLE \"relay\" BYPASSRLS;"
+        ]
+    );
     let checked = |plan| outcomes(&objects::table(&outbox(), &closed, &[], plan));
     assert_eq!(checked(StartPlan::Stream), [("table", CheckOutcome::Ok)]);
     assert_eq!(
@@ -239,8 +268,9 @@ fn a_table_without_identity_is_a_warning() {
 #[test]
 fn a_publication_that_cannot_be_made_comes_with_its_sql() {
     let mut options = PublicationOptions::new("pub".parse().unwrap());
+    let filter = TableFilter::exact("public.outbox").unwrap();
     let check = |options: &PublicationOptions, owns| {
-        objects::missing_publication(options, &[outbox()], &healthy(), owns)
+        objects::missing_publication(options, &filter, &[outbox()], &healthy(), owns)
     };
     assert_eq!(check(&options, true).outcome, CheckOutcome::Ok);
     let refused = check(&options, false);
@@ -248,11 +278,18 @@ fn a_publication_that_cannot_be_made_comes_with_its_sql() {
         refused.found,
         "\"pub\" does not exist and role \"relay\" may not create it"
     );
-    assert!(
-        refused
-            .remedy
-            .unwrap()
-            .contains("CREATE PUBLICATION \"pub\" FOR TABLE")
+    assert_eq!(
+        refused.sql.unwrap(),
+        "CREATE PUBLICATION \"pub\" FOR TABLE \"public\".\"outbox\" WITH (publish = 'insert, update', publish_via_partition_root = true);"
+    );
+    let without_table = objects::missing_publication(&options, &filter, &[], &healthy(), false);
+    assert_eq!(
+        without_table,
+        Check::error(
+            "publication",
+            "\"pub\" does not exist",
+            "First the table: the publication is made for \"public.outbox\"."
+        )
     );
     options.mode = PublicationMode::AllTables;
     assert_eq!(check(&options, true).outcome, CheckOutcome::Error);
@@ -260,10 +297,8 @@ fn a_publication_that_cannot_be_made_comes_with_its_sql() {
     assert_eq!(check(&options, true).outcome, CheckOutcome::Error);
 }
 
-#[test]
-fn the_slot_check_says_where_it_stands_and_what_it_holds() {
-    let options = SlotOptions::new("outbox".parse().unwrap());
-    let slot = SlotDescription {
+fn described() -> SlotDescription {
+    SlotDescription {
         name: "outbox".into(),
         plugin: Some("pgoutput".into()),
         database: Some("shop".into()),
@@ -278,11 +313,16 @@ fn the_slot_check_says_where_it_stands_and_what_it_holds() {
         failover: None,
         synced: None,
         server_lsn: Lsn::new(40 << 30),
-    };
+    }
+}
+
+#[test]
+fn the_slot_check_says_where_it_stands_and_what_it_holds() {
+    let options = SlotOptions::new("outbox".parse().unwrap());
+    let slot = described();
     let check = checks::slot(
         &options,
-        Some(&slot),
-        &SlotVerdict::Usable,
+        &seen(Some(&slot), &SlotVerdict::Usable),
         StartPlan::Stream,
     );
     assert_eq!(
@@ -293,21 +333,82 @@ fn the_slot_check_says_where_it_stands_and_what_it_holds() {
         )
     );
     let missing = |create| StartPlan::decide(Default::default(), create, &SlotVerdict::Missing);
-    let check = |plan| checks::slot(&options, None, &SlotVerdict::Missing, plan).outcome;
+    let check = |plan| checks::slot(&options, &seen(None, &SlotVerdict::Missing), plan).outcome;
     assert_eq!(check(missing(CreateMode::Missing)), CheckOutcome::Ok);
     assert_eq!(check(missing(CreateMode::Never)), CheckOutcome::Error);
 }
 
 #[test]
+fn beside_a_relay_that_runs_the_second_one_stands_by() {
+    let options = SlotOptions::new("outbox".parse().unwrap());
+    let leader = Leader {
+        pid: 42,
+        application: Some("outboxd".into()),
+        client: None,
+    };
+    let seen = SeenSlot {
+        leader: Some(&leader),
+        ..seen(None, &SlotVerdict::Missing)
+    };
+    assert_eq!(
+        checks::slot(&options, &seen, StartPlan::SnapshotNewSlot),
+        Check::ok(
+            "slot",
+            "\"outbox\" is being made by a relay that runs: process 42, application \"outboxd\""
+        )
+    );
+    assert_eq!(
+        checks::start(StartPlan::Stream, &seen, &[outbox()]),
+        Check::ok(
+            "start",
+            "stands by, and takes over when the relay that runs ends"
+        )
+    );
+}
+
+#[test]
+fn another_reader_of_the_slot_is_a_warning_and_no_word_of_ending_it() {
+    let options = SlotOptions::new("outbox".parse().unwrap());
+    let holder = SlotHolder {
+        pid: 42,
+        application: Some("Debezium Streaming".into()),
+        client: None,
+    };
+    let slot = SlotDescription {
+        holder: Some(holder.clone()),
+        ..described()
+    };
+    let verdict = SlotVerdict::Active(holder);
+    let seen = seen(Some(&slot), &verdict);
+    let slot = checks::slot(&options, &seen, StartPlan::Refuse);
+    let start = checks::start(StartPlan::Refuse, &seen, &[outbox()]);
+    assert_eq!(
+        outcomes(&[slot.clone(), start.clone()]),
+        [
+            ("slot", CheckOutcome::Warning),
+            ("start", CheckOutcome::Warning)
+        ]
+    );
+    assert_eq!(
+        slot.remedy.unwrap(),
+        "Stop that reader first. Debezium's connector: pause it, or delete it in Kafka Connect."
+    );
+    assert_eq!(
+        start.found,
+        "waits for the slot to be free, then streams from 0/FF"
+    );
+}
+
+#[test]
 fn the_start_is_foretold() {
-    let found = |plan| checks::start(plan, None, &[outbox()]).found;
+    let found = |plan| checks::start(plan, &seen(None, &SlotVerdict::Missing), &[outbox()]).found;
     assert_eq!(
         found(StartPlan::SnapshotNewSlot),
-        "publishes about 12 retained rows, then streams"
+        "publishes the retained rows (about 12), then streams"
     );
     assert_eq!(
         found(StartPlan::SnapshotOnly),
-        "publishes about 12 retained rows and stops"
+        "publishes the retained rows (about 12) and stops"
     );
     assert_eq!(found(StartPlan::Stream), "streams from 0/0");
 }

@@ -3,7 +3,9 @@
 mod options;
 mod plan;
 mod read;
+mod sample;
 
 pub use options::{SelectOverride, SnapshotMode, SnapshotOptions};
 pub use plan::StartPlan;
 pub use read::{Snapshot, SnapshotRow};
+pub use sample::{FirstRow, first_row};

@@ -68,8 +68,12 @@ impl SnapshotRow {
         }
     }
 
+    pub(super) const fn new(relation: Arc<Relation>, row: SimpleQueryRow) -> Self {
+        Self { relation, row }
+    }
+
     /// The bytes of the values, or the column that is not UTF-8.
-    fn check(&self) -> Result<usize, ObjectError> {
+    pub(super) fn check(&self) -> Result<usize, ObjectError> {
         let mut bytes = 0;
         for (index, column) in self.row.columns().iter().enumerate() {
             let text = self.row.try_get(index).map_err(|_| ObjectError::NotUtf8 {
@@ -224,10 +228,7 @@ impl Snapshot {
             };
             match stream.next().await {
                 Some(Ok(SimpleQueryMessage::Row(row))) => {
-                    return Ok(Some(SnapshotRow {
-                        relation: Arc::clone(&scan.relation),
-                        row,
-                    }));
+                    return Ok(Some(SnapshotRow::new(Arc::clone(&scan.relation), row)));
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(scan.unreadable(error)),
@@ -290,7 +291,10 @@ async fn drop_temporary(
 /// No timeout of the role's may end it, however long Kafka takes. A sequential scan begins at the
 /// first page, so that rows come in about the order in which they were inserted. Row security
 /// raises an error instead of leaving rows out.
-async fn open(client: &Client, exported: Option<&str>) -> Result<(Lsn, Timestamp), PostgresError> {
+pub(super) async fn open(
+    client: &Client,
+    exported: Option<&str>,
+) -> Result<(Lsn, Timestamp), PostgresError> {
     let mut sql = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned();
     if let Some(name) = exported {
         sql.push_str(&format!(
@@ -322,7 +326,7 @@ const NOW: &str = "
                  ELSE pg_current_wal_lsn() END)::text,
            ((extract(epoch FROM transaction_timestamp()) - 946684800) * 1000000)::bigint";
 
-fn select(table: &OutboxTable, options: &SnapshotOptions) -> String {
+pub(super) fn select(table: &OutboxTable, options: &SnapshotOptions) -> String {
     let columns: Vec<String> = table
         .streamed_columns()
         .map(|column| quote_identifier(&column.name))

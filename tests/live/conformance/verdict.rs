@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::case::{Case, Outcome, data};
 use super::run::{End, Seen};
 
-/// Wanted differences by name. `docs/compatibility.md` lists each.
+/// Wanted differences by name, with the cases that show each. The words are in the code's table.
 pub(super) type Differences = BTreeMap<String, Difference>;
 /// How outboxd says that it halts where Debezium's task fails, by case.
 pub(super) type Halts = BTreeMap<String, Halt>;
@@ -20,8 +20,6 @@ pub(super) type Open = BTreeMap<String, String>;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Difference {
-    debezium: String,
-    outboxd: String,
     /// Everything that outboxd makes of each case that shows it.
     cases: BTreeMap<String, Value>,
 }
