@@ -78,14 +78,14 @@ async fn examine(config: &Config) -> Report {
     let mut report = Report::new(config);
     let (seen, unreachable) = match seen {
         Ok(seen) => (seen, None),
-        Err(error) => (Seen::default(), Some(failed(&error))),
+        Err(error) => (Seen::default(), Some(failed(config, &error))),
     };
     let mut configuration = converters::checks(config, &seen.used);
     configuration.extend(columns::idle_patterns(config, &seen.tables));
     configuration.extend(seen.row);
     let met = Met {
         config,
-        tables: &seen.tables,
+        tables: unreachable.is_none().then_some(&seen.tables),
         used: &seen.used,
     };
     report.differences = differences::met(&met);
@@ -101,26 +101,29 @@ async fn examine(config: &Config) -> Report {
     ] {
         report.sections.push(Section { title, checks });
     }
-    // What a start does is of interest where there can be one.
-    let start = match (report.outcome(), seen.start) {
-        (CheckOutcome::Error, _) | (_, None) => Check::error(
-            "start",
-            "not before the errors above are mended",
-            "See each HINT.",
-        ),
-        (_, Some(start)) => start,
-    };
     report.sections.push(Section {
         title: "Start",
-        checks: vec![start],
+        checks: vec![start(report.outcome(), seen.start)],
     });
     report
 }
 
-fn failed(error: &PostgresError) -> Check {
-    let hint = error
-        .hint()
-        .unwrap_or_else(|| "See the server's log.".to_owned());
+/// What a start would do is of no interest where it cannot.
+fn start(outcome: CheckOutcome, foretold: Option<Check>) -> Check {
+    match (outcome, foretold) {
+        (CheckOutcome::Ok | CheckOutcome::Warning, Some(start)) => start,
+        _ => Check {
+            remedy: None,
+            ..Check::error("start", "not before the errors above are mended", "")
+        },
+    }
+}
+
+fn failed(config: &Config, error: &PostgresError) -> Check {
+    let hint = error.hint().unwrap_or_else(|| {
+        let keys = ["postgres.host", "postgres.port"].map(|key| config.door.spell(key));
+        format!("Check {}, and that the server runs.", keys.join(" and "))
+    });
     Check::error("connection", error.to_string(), hint)
 }
 

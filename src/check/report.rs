@@ -70,13 +70,9 @@ impl Report {
         }
         lines.push("Differences from Debezium that this configuration meets".to_owned());
         for difference in &self.differences {
-            let Difference {
-                name,
-                debezium,
-                outboxd,
-                ..
-            } = difference;
-            lines.push(format!("  {name}: {outboxd} Debezium: {debezium}"));
+            lines.push(format!("  {}", difference.name));
+            lines.push(format!("      Debezium: {}", difference.debezium));
+            lines.push(format!("      outboxd:  {}", difference.outboxd));
         }
         lines.push(String::new());
         lines.push(match show.all {

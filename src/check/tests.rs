@@ -1,1 +1,111 @@
+use super::report::Show;
+use super::*;
+use crate::config::Sources;
 
+fn config(settings: &[&str]) -> Config {
+    let base = ["postgres.user=relay", "kafka.bootstrap.servers=k:9092"];
+    let sources = Sources {
+        set: base
+            .iter()
+            .chain(settings)
+            .map(|set| (*set).to_owned())
+            .collect(),
+        needs_kafka: true,
+        ..Sources::default()
+    };
+    crate::config::load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn met_by(settings: &[&str]) -> Vec<&'static str> {
+    let config = config(settings);
+    let met = Met {
+        config: &config,
+        tables: None,
+        used: &[],
+    };
+    differences::met(&met)
+        .iter()
+        .map(|difference| difference.name)
+        .collect()
+}
+
+#[test]
+fn a_configuration_meets_the_differences_that_concern_it() {
+    let everywhere = met_by(&[]);
+    for (setting, more) in [
+        (
+            "outbox.expand_json=true",
+            &[
+                "expanded payload that stops the task",
+                "order of fields in arrays of objects",
+                "values in arrays of arrays",
+            ][..],
+        ),
+        ("outbox.value_format=json_with_schemas", &[]),
+        ("types.time=isostring", &[]),
+    ] {
+        let mut met = met_by(&[setting]);
+        met.retain(|name| !everywhere.contains(name));
+        assert_eq!(met, more, "{setting}");
+    }
+    let with_timestamp = met_by(&["outbox.timestamp=created_at", "types.time=isostring"]);
+    assert!(everywhere.contains(&"commit time") && !with_timestamp.contains(&"commit time"));
+    assert!(with_timestamp.contains(&"event timestamp from other columns"));
+}
+
+#[test]
+fn a_line_says_who_chose_a_converter() {
+    let config = config(&["outbox.key_format=string", "outbox.value_format=json"]);
+    let found: Vec<String> = converters::checks(&config, &[])
+        .into_iter()
+        .map(|check| format!("{}: {}", check.name, check.found))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "key: StringConverter: the text of the column (--set outbox.key_format)",
+            "value: JsonConverter without schemas: the column as a JSON value (--set outbox.value_format)",
+            "headers: raw: the text of the column as it is (outbox.header_format is not set)",
+        ]
+    );
+}
+
+#[test]
+fn a_report_shows_what_somebody_set_and_secrets_never() {
+    let config = config(&["slot.name=orders", "postgres.password=hunter2"]);
+    let mut report = Report::new(&config);
+    report.sections.push(Section {
+        title: "Kafka",
+        checks: vec![Check::error("brokers", "none answers", "Start one.").sql("SELECT 1;")],
+    });
+    let text = report.text(Show::default());
+    assert_eq!(
+        text,
+        "Kafka\n  \
+         error    brokers: none answers\n           \
+         HINT  Start one.\n           \
+         SQL   SELECT 1;\n\
+         \n\
+         Differences from Debezium that this configuration meets\n\
+         \n\
+         Settings (--all shows the defaults too)\n  \
+         kafka.bootstrap.servers = k:9092  (--set)\n  \
+         postgres.password = ***  (--set)\n  \
+         postgres.user = relay  (--set)\n  \
+         slot.name = orders  (--set)\n"
+    );
+    let all = report.text(Show {
+        all: true,
+        ..Show::default()
+    });
+    assert!(all.contains("  outbox.id = id  (default)\n"), "{all}");
+    let json = report.json(Show::default());
+    assert_eq!(json["outcome"], "error");
+    assert_eq!(
+        json["checks"][0],
+        serde_json::json!({
+            "section": "Kafka", "name": "brokers", "outcome": "error", "found": "none answers",
+            "remedy": "Start one.", "sql": "SELECT 1;",
+        })
+    );
+}

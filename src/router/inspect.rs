@@ -176,3 +176,105 @@ impl ConnectType {
         self.items.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pgoutput::{Column, ReplicaIdentity};
+    use crate::router::{NumberKind, Placement};
+
+    const BYTEA: u32 = 17;
+    const INT8: u32 = 20;
+    const INT4: u32 = 23;
+    const TEXT: u32 = 25;
+
+    fn relation(columns: &[(&str, u32)]) -> Relation {
+        let column = |(name, type_oid): &(&str, u32)| Column {
+            name: (*name).to_owned(),
+            type_oid: *type_oid,
+            type_modifier: -1,
+            is_key: false,
+        };
+        Relation {
+            oid: 1,
+            namespace: "public".to_owned(),
+            name: "outbox".to_owned(),
+            replica_identity: ReplicaIdentity::Default,
+            columns: columns.iter().map(column).collect(),
+        }
+    }
+
+    fn faults(options: &Options, columns: &[(&str, u32)]) -> Vec<String> {
+        let inspected = options.inspect(&relation(columns), &TypeCatalog::default());
+        let faults = inspected
+            .into_iter()
+            .filter_map(|column| column.found.err());
+        faults.map(|error| error.to_string()).collect()
+    }
+
+    const OUTBOX: [(&str, u32); 4] = [
+        ("id", TEXT),
+        ("aggregateid", TEXT),
+        ("aggregatetype", TEXT),
+        ("payload", TEXT),
+    ];
+
+    #[test]
+    fn every_column_is_held_against_its_purpose_and_not_only_the_first() {
+        assert_eq!(faults(&Options::native(), &OUTBOX), [""; 0]);
+        let mut options = Options::debezium();
+        options.timestamp_field = Some("id".to_owned());
+        options.schema_version_field = Some("id".to_owned());
+        options.placements =
+            Placement::parse_list("payload:partition,id:envelope,gone:header").unwrap();
+        options.converters.key = Converter::Number(NumberKind::Long);
+        let columns = [OUTBOX[0], OUTBOX[1], ("aggregatetype", INT4), OUTBOX[3]];
+        assert_eq!(
+            faults(&options, &columns),
+            [
+                "column \"id\" is not a timestamp",
+                "column \"id\": expected an integer column, found string",
+                "column \"payload\": expected an integer column, found string",
+                "the table has no column \"gone\", which table.fields.additional.placement names",
+                "LongConverter on column \"aggregateid\": expected int64, found string",
+                "route.by.field: expected a text column, found \"aggregatetype\" of type int32",
+            ]
+        );
+        assert_eq!(
+            faults(
+                &options,
+                &[("aggregateid", INT8), OUTBOX[0], OUTBOX[2], OUTBOX[3]]
+            )
+            .len(),
+            4
+        );
+    }
+
+    #[test]
+    fn the_values_converter_has_to_take_what_becomes_of_the_payload() {
+        let with = |converter: Converter, expand_json, payload| {
+            let mut options = Options::debezium();
+            options.converters.value = converter;
+            options.expand_json = expand_json;
+            faults(
+                &options,
+                &[OUTBOX[0], OUTBOX[1], OUTBOX[2], ("payload", payload)],
+            )
+        };
+        let binary = || Converter::BinaryData { delegate: None };
+        assert_eq!(with(binary(), false, BYTEA), [""; 0]);
+        assert_eq!(
+            with(binary(), false, TEXT),
+            ["BinaryDataConverter on column \"payload\": expected bytes, found string"]
+        );
+        assert_eq!(
+            with(Converter::ByteArray, true, TEXT),
+            ["ByteArrayConverter on column \"payload\": expected bytes, found struct"]
+        );
+        let delegate = Some(Box::new(Converter::JSON));
+        assert_eq!(
+            with(Converter::BinaryData { delegate }, true, TEXT),
+            [""; 0]
+        );
+    }
+}

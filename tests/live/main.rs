@@ -8,6 +8,7 @@ mod support;
 
 mod article;
 mod blocked;
+mod check;
 mod conformance;
 mod consumers;
 mod delivery;
