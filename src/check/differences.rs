@@ -34,6 +34,8 @@ pub(super) struct Met<'a> {
     /// Absent where the server could not be asked.
     pub(super) tables: Option<&'a Vec<OutboxTable>>,
     pub(super) used: &'a [UsedColumn],
+    /// The publication is there and stays as it is.
+    pub(super) has_publication: bool,
 }
 
 /// In the order of their names.
@@ -68,7 +70,9 @@ pub const DIFFERENCES: &[Difference] = &[
         name: "deletes in the publication",
         debezium: "The publication has deletes, so PostgreSQL refuses them for a table without replica identity.",
         outboxd: "The publication has inserts and updates only; deletes go through.",
-        meets: Meets::When(|met| met.config.publication.mode != PublicationMode::MustExist),
+        meets: Meets::When(|met| {
+            !met.has_publication && met.config.publication.mode != PublicationMode::MustExist
+        }),
     },
     Difference {
         name: "empty name of a column",

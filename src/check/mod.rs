@@ -87,6 +87,7 @@ async fn examine(config: &Config) -> Report {
         config,
         tables: unreachable.is_none().then_some(&seen.tables),
         used: &seen.used,
+        has_publication: seen.has_publication,
     };
     report.differences = differences::met(&met);
     let kafka = kafka_checks(config, cluster, seen.sample.as_ref());
@@ -132,6 +133,7 @@ fn failed(config: &Config, error: &PostgresError) -> Check {
 struct Seen {
     checks: Vec<Check>,
     start: Option<Check>,
+    has_publication: bool,
     tables: Vec<OutboxTable>,
     used: Vec<UsedColumn>,
     sample: Option<Sample>,
@@ -154,6 +156,7 @@ impl Seen {
         let mut seen = Self {
             checks: [examined.server, examined.outbox].concat(),
             start: Some(examined.start),
+            has_publication: examined.has_publication,
             tables: examined.tables,
             ..Self::default()
         };

@@ -211,7 +211,10 @@ fn part(bytes: Option<&Bytes>, show: Show) -> String {
         return "null".to_owned();
     };
     if !show.payload {
-        return format!("{} bytes", bytes.len());
+        return match bytes.len() {
+            1 => "1 byte".to_owned(),
+            size => format!("{size} bytes"),
+        };
     }
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

@@ -108,15 +108,16 @@ fn nothing() -> FirstRow {
 /// Texts by column; a column that the options do not name has whatever its type allows.
 fn made_up(options: &Options, table: &OutboxTable, catalog: &TypeCatalog) -> Vec<Option<String>> {
     let roles = options.columns();
+    // Of a column with several purposes, the route is the most particular; it comes last.
     let wish = |name: &str| {
-        let wishes = roles.iter().filter(|(column, ..)| *column == name);
-        let wishes = wishes.filter_map(|(_, _, role, _)| match role {
+        let of_column = roles.iter().rev().filter(|(column, ..)| *column == name);
+        let mut wishes = of_column.filter_map(|(_, _, role, _)| match role {
             ColumnRole::Route => Some("order"),
             ColumnRole::Payload => Some("{\"status\": \"shipped\"}"),
             ColumnRole::Key => Some("ORD-1"),
             _ => None,
         });
-        wishes.last().unwrap_or("text")
+        wishes.next().unwrap_or("text")
     };
     let text = |column: &TableColumn| {
         let (oid, modifier) = (column.type_oid, column.type_modifier);

@@ -22,6 +22,7 @@ fn met_by(settings: &[&str]) -> Vec<&'static str> {
         config: &config,
         tables: None,
         used: &[],
+        has_publication: false,
     };
     differences::met(&met)
         .iter()

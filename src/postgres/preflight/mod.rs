@@ -75,6 +75,7 @@ pub struct Examined {
     pub stream: Vec<Check>,
     /// What the relay will do first, as far as these checks go.
     pub start: Check,
+    pub has_publication: bool,
     pub tables: Vec<OutboxTable>,
 }
 
@@ -109,7 +110,9 @@ impl Preflight<'_> {
         server.push(checks::role(&facts));
         server.push(checks::kept_log(&facts));
         let (outbox, tables, owned) = self.outbox(client, &facts, plan).await?;
-        let mut stream = match Publication::read(client, &self.publication.name).await? {
+        let publication = Publication::read(client, &self.publication.name).await?;
+        let has_publication = publication.is_some();
+        let mut stream = match publication {
             Some(found) => objects::publication(&found, self.publication, &tables),
             None => vec![objects::missing_publication(
                 self.publication,
@@ -134,6 +137,7 @@ impl Preflight<'_> {
             outbox,
             stream,
             start: checks::start(plan, &seen, &tables),
+            has_publication,
             tables,
         })
     }

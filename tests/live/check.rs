@@ -1,0 +1,239 @@
+//! `outboxd check` against real servers: a good set-up, broken ones, and one beside a relay.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Relay, Scene, Version};
+
+struct Checked {
+    status: i32,
+    report: Value,
+    text: String,
+}
+
+impl Checked {
+    fn by(scene: &Scene, user: &str, settings: &[&str], flags: &[&str]) -> Self {
+        let base = [
+            format!("postgres.url={}", scene.postgres.url_of(user)),
+            format!("kafka.bootstrap.servers={}", scene.kafka.servers()),
+            "slot.name=outbox".to_owned(),
+            "publication.name=outbox".to_owned(),
+            "outbox.headers=seq".to_owned(),
+        ];
+        let settings = settings.iter().map(|setting| (*setting).to_owned());
+        let settings = base.into_iter().chain(settings);
+        let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+            .arg("check")
+            .args(settings.flat_map(|setting| ["--set".to_owned(), setting]))
+            .args(flags)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        Self {
+            status: output.status.code().unwrap(),
+            report: serde_json::from_str(&text).unwrap_or_default(),
+            text,
+        }
+    }
+
+    /// `name: found` of each check that is not well, with what to do.
+    fn faults(&self) -> Vec<String> {
+        let checks = self.report["checks"].as_array().unwrap();
+        let faults = checks.iter().filter(|check| check["outcome"] != "ok");
+        faults.map(line).collect()
+    }
+
+    fn found(&self, name: &str) -> Vec<String> {
+        let checks = self.report["checks"].as_array().unwrap();
+        let named = checks.iter().filter(|check| check["name"] == name);
+        named.map(line).collect()
+    }
+}
+
+fn line(check: &Value) -> String {
+    let of = |field: &str| check[field].as_str().unwrap_or_default();
+    let parts = [
+        format!("{} {}: {}", of("outcome"), of("name"), of("found")),
+        of("remedy").to_owned(),
+        of("sql").to_owned(),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" | ")
+}
+
+/// What no test server has, and what this table is meant to be like.
+const WARNED: &str = "warning max_slot_wal_keep_size";
+const NO_START: &str = "error start: not before the errors above are mended";
+
+async fn scene() -> Scene {
+    let scene = Scene::open(Version::V18, &[]).await;
+    scene
+        .client
+        .batch_execute(
+            "CREATE ROLE relay LOGIN REPLICATION; GRANT SELECT ON outbox TO relay;
+             CREATE ROLE poor LOGIN;
+             CREATE PUBLICATION outbox FOR TABLE outbox
+                 WITH (publish = 'insert, update', publish_via_partition_root = true);
+             INSERT INTO outbox VALUES ('7f9c5c1e-0000-4000-8000-000000000001', 'order', 'ORD-1',
+                                        1, 'OrderShipped', '{\"note\": \"secret\"}');",
+        )
+        .await
+        .unwrap();
+    scene
+}
+
+#[tokio::test]
+async fn check_shows_a_good_set_up_and_names_what_is_wrong_with_a_bad_one() {
+    let scene = scene().await;
+    a_good_set_up_shows_a_row_on_the_wire(&scene);
+    each_fault_comes_with_its_remedy(&scene);
+    without_rows_one_is_made_up(&scene).await;
+    beside_a_relay_another_one_would_stand_by(&scene).await;
+}
+
+fn a_good_set_up_shows_a_row_on_the_wire(scene: &Scene) {
+    let good = Checked::by(scene, "relay", &[], &["--format", "json"]);
+    assert_eq!(good.status, 0, "{}", good.text);
+    let faults = good.faults();
+    assert!(
+        matches!(faults.as_slice(), [fault] if fault.starts_with(WARNED)),
+        "{faults:#?}"
+    );
+    assert_eq!(
+        good.found("columns"),
+        ["ok columns: payload jsonb, id uuid, seq bigint, aggregateid text, aggregatetype text"]
+    );
+    assert_eq!(
+        good.found("value"),
+        [
+            "ok value: raw: the text of \"payload\" (jsonb) as it is (outbox.value_format is not set)"
+        ]
+    );
+    assert_eq!(
+        good.found("topic"),
+        ["ok topic: \"outbox.event.order\" has 3 partitions"]
+    );
+    let sample = &good.report["sample"];
+    assert_eq!(sample["topic"], "outbox.event.order");
+    assert_eq!(sample["made_up"], Value::Null);
+    assert_eq!(sample["key"], serde_json::json!({"bytes": 5}));
+    assert_eq!(sample["value"], serde_json::json!({"bytes": 18}));
+    assert!(!good.text.contains("secret"), "{}", good.text);
+
+    let shown = Checked::by(scene, "relay", &[], &["--show-payload"]);
+    for part in [
+        "topic        outbox.event.order",
+        "key          ORD-1",
+        "header       seq: 1",
+        "value        {\"note\": \"secret\"}",
+    ] {
+        assert!(
+            shown.text.contains(part),
+            "{part} is missing in\n{}",
+            shown.text
+        );
+    }
+}
+
+fn each_fault_comes_with_its_remedy(scene: &Scene) {
+    for (user, settings, expected) in [
+        (
+            "relay",
+            &["outbox.route_by=aggregate_type"][..],
+            &[
+                "error columns: column \"aggregate_type\" of \"public.outbox\" does not exist | Did you mean \"aggregatetype\"? Set outbox.route_by to it.",
+            ][..],
+        ),
+        (
+            "relay",
+            &[
+                "outbox.timestamp=type",
+                "outbox.partition=aggregateid",
+                "outbox.key_format=long",
+            ],
+            &[
+                "error columns: \"public.outbox\": column \"type\" is not a timestamp; the column's type is text, and outbox.timestamp names it | Use a timestamp, timestamptz or date column, or leave the option out.",
+                "error columns: \"public.outbox\": column \"aggregateid\": expected an integer column, found string; the column's type is text, and outbox.partition names it | Use a smallint, integer or bigint column, or leave the option out.",
+                "error columns: \"public.outbox\": LongConverter on column \"aggregateid\": expected int64, found string; the column's type is text, and outbox.key names it | Use another converter than LongConverter, or give it a delegate.converter.type.",
+            ],
+        ),
+        (
+            "relay",
+            &["outbox.columns_exclude=public.outbx.seq"],
+            &[
+                "warning columns: \"public.outbx.seq\" names no column of the outbox | Write schema.table.column in outbox.columns_exclude, as a regular expression.",
+            ],
+        ),
+        (
+            "relay",
+            &["outbox.table=public.outbx", "publication.name=other"],
+            &[
+                "error table: no table matches \"public.outbx\". The database has public.outbox, public.orders. | Name the outbox as schema.table, with the case it has in the catalog, and see that the connection goes to the right database.",
+                "error publication: \"other\" does not exist | First the table: the publication is made for \"public.outbx\".",
+            ],
+        ),
+        (
+            "relay",
+            &["publication.name=other"],
+            &[
+                "error publication: \"other\" does not exist and role \"relay\" may not create it | Make it as the table's owner or a superuser. | CREATE PUBLICATION \"other\" FOR TABLE \"public\".\"outbox\" WITH (publish = 'insert, update', publish_via_partition_root = true);",
+            ],
+        ),
+        (
+            "poor",
+            &[],
+            &[
+                "error role: \"poor\" may not replicate | Give it the right; on Amazon RDS: GRANT rds_replication TO \"poor\"; | ALTER ROLE \"poor\" REPLICATION;",
+                "error SELECT: role \"poor\" cannot read \"public.outbox\", and a snapshot is wanted | Grant it as the table's owner, or choose the snapshot mode no_data. | GRANT USAGE ON SCHEMA \"public\" TO \"poor\"; GRANT SELECT ON \"public\".\"outbox\" TO \"poor\";",
+            ],
+        ),
+    ] {
+        let checked = Checked::by(scene, user, settings, &["--format", "json"]);
+        let mut faults = checked.faults();
+        faults.retain(|fault| !fault.starts_with(WARNED));
+        let mut expected: Vec<&str> = expected.to_vec();
+        let is_error = expected.iter().any(|fault| fault.starts_with("error"));
+        if is_error {
+            expected.push(NO_START);
+        }
+        assert_eq!(faults, expected, "{settings:?}");
+        assert_eq!(checked.status, i32::from(is_error), "{settings:?}");
+    }
+}
+
+async fn without_rows_one_is_made_up(scene: &Scene) {
+    scene
+        .client
+        .batch_execute("DELETE FROM outbox")
+        .await
+        .unwrap();
+    let checked = Checked::by(scene, "relay", &[], &["--format", "json", "--show-payload"]);
+    let sample = &checked.report["sample"];
+    assert_eq!(sample["made_up"], "the table holds none");
+    assert_eq!(
+        sample["key"],
+        serde_json::json!({"bytes": 5, "text": "ORD-1"})
+    );
+    assert_eq!(sample["topic"], "outbox.event.order");
+    assert_eq!(checked.found("topic"), Vec::<String>::new());
+}
+
+async fn beside_a_relay_another_one_would_stand_by(scene: &Scene) {
+    let relay = Relay::start(&scene.postgres, &scene.kafka, &[]);
+    relay.wait_for_state("streaming").await;
+    let beside = Checked::by(scene, "relay", &[], &["--format", "json"]);
+    assert_eq!(beside.status, 0, "{}", beside.text);
+    let slot = beside.found("slot");
+    assert!(
+        slot.len() == 1
+            && slot[0].starts_with("ok slot: \"outbox\" is read by a relay that runs, process ")
+            && !slot[0].contains(" | "),
+        "{slot:?}"
+    );
+    assert_eq!(
+        beside.found("start"),
+        ["ok start: stands by, and takes over when the relay that runs ends"]
+    );
+    assert!(relay.stop().success());
+}
