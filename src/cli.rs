@@ -1,6 +1,7 @@
 //! The command line exactly as typed. Nothing here can fail for the environment's reasons, so
 //! `--help` and `--version` always work.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -23,6 +24,8 @@ pub enum Command {
     Convert(ConvertArgs),
     /// Watch it work: a temporary PostgreSQL, an in-process Kafka, orders being written
     Demo(DemoArgs),
+    /// Ask the relay on this machine whether it lives, and end with status 0 if so
+    Healthcheck(HealthcheckArgs),
 }
 
 /// Where the configuration comes from: defaults < file < environment (OUTBOXD_SECTION_KEY) < --set.
@@ -106,6 +109,16 @@ pub struct DemoArgs {
     /// Folder with initdb and postgres; found by itself where Debian puts them
     #[arg(long, value_name = "DIR")]
     pub postgres_bin: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct HealthcheckArgs {
+    /// Where it listens; without it OUTBOXD_HTTP_LISTEN, then 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Ask whether events flow, which a standby denies
+    #[arg(long)]
+    pub ready: bool,
 }
 
 /// Exit statuses, as in the manual of operations.

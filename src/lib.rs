@@ -14,13 +14,14 @@
 //!
 //! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`], [`java`],
 //! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`].
-//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`demo`].
+//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`demo`], [`healthcheck`].
 
 pub mod ack;
 pub mod check;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod healthcheck;
 pub mod java;
 pub mod kafka;
 pub mod lsn;

@@ -5,11 +5,13 @@ use std::time::SystemTime;
 
 use clap::Parser;
 use outboxd::cli::{
-    CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, ReportFormat, RunArgs, SinkArg, UntilArg,
-    exit,
+    CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, HealthcheckArgs, ReportFormat, RunArgs,
+    SinkArg, UntilArg, exit,
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
-use outboxd::observe::{Metrics, Problem, Status, escaped, init_logging, serve};
+use outboxd::observe::{
+    Metrics, Problem, ShownSetting, Status, Supervisor, escaped, init_logging, serve,
+};
 use outboxd::relay::{Ended, Relay, Sink, Until, View, stop_on_signals};
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run(&args),
         Command::Check(args) => check(&args),
         Command::Convert(args) => convert(&args),
+        Command::Healthcheck(args) => healthcheck(&args),
         Command::Demo(args) => on_terminal(async { Ok(outboxd::demo::run(args).await) }),
     };
     ExitCode::from(code)
@@ -87,7 +90,19 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
         config.publication.name.as_str(),
         SystemTime::now(),
     );
+    let settings = config.settings.shown().into_iter();
+    let shown = settings.map(|(key, value, origin)| ShownSetting {
+        key,
+        value,
+        origin: origin.to_string(),
+    });
+    status.set_settings(shown.collect());
     let view = View::new(metrics, status);
+    match Supervisor::from_environment(|name| std::env::var(name).ok()) {
+        Ok(Some(supervisor)) => drop(tokio::spawn(supervisor.follow(view.status.clone()))),
+        Ok(None) => {}
+        Err(error) => tracing::warn!("systemd cannot be told the state: {error}"),
+    }
     if let Some(listen) = config.http.listen {
         let address = serve(listen, view.metrics.clone(), view.status.clone())
             .await
@@ -124,6 +139,21 @@ fn check(args: &CheckArgs) -> u8 {
 #[expect(clippy::print_stdout, reason = "the report is the command's result")]
 fn print_line(line: &str) {
     println!("{line}");
+}
+
+#[expect(clippy::print_stdout, reason = "a line for whoever asks by hand")]
+fn healthcheck(args: &HealthcheckArgs) -> u8 {
+    let listen = std::env::var("OUTBOXD_HTTP_LISTEN").ok();
+    match outboxd::healthcheck::run(args, listen.as_deref()) {
+        Ok(answer) => {
+            println!("{}", escaped(&answer));
+            exit::DRAINED
+        }
+        Err(message) => {
+            print_problem(&plain(message));
+            exit::FAILED
+        }
+    }
 }
 
 fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {

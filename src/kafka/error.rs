@@ -210,6 +210,26 @@ impl DeliveryError {
         }
     }
 
+    /// Every word of [`Self::reason`].
+    pub const REASONS: [&str; 16] = [
+        "topic_missing",
+        "topic_invalid",
+        "topic_collision",
+        "topic_not_created",
+        "topic_authorization",
+        "cluster_authorization",
+        "authentication",
+        "record_too_large",
+        "invalid_partition",
+        "invalid_timestamp",
+        "batch_refused",
+        "refused_by_broker",
+        "purged",
+        "producer_fatal",
+        "sink",
+        "other",
+    ];
+
     /// A short, fixed word for a metric's label.
     pub fn reason(&self) -> &'static str {
         match self.kind {

@@ -14,6 +14,7 @@ pub struct Health {
     queue_records: AtomicU64,
     queue_bytes: AtomicU64,
     round_trip_us: AtomicI64,
+    retries: AtomicU64,
     voice: Mutex<Voice>,
 }
 
@@ -73,6 +74,11 @@ impl Health {
         self.round_trip_us.load(Ordering::Relaxed)
     }
 
+    /// Requests that were sent again, by this producer.
+    pub fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
+    }
+
     /// A broker has answered. Called for every delivery: costs nothing while that is no news.
     pub(super) fn answered(&self) {
         if self.reachable.load(Ordering::Relaxed) {
@@ -126,6 +132,8 @@ impl Health {
         let round_trip_us = brokers.clone().map(|broker| broker.rtt.avg).max();
         self.round_trip_us
             .store(round_trip_us.unwrap_or(0), Ordering::Relaxed);
+        let retries = brokers.clone().map(|broker| broker.txretries).sum();
+        self.retries.store(retries, Ordering::Relaxed);
         if brokers.clone().any(|broker| broker.state == "UP") {
             self.answered();
         }
@@ -178,6 +186,8 @@ struct Statistics {
 #[derive(Deserialize)]
 struct Broker {
     state: String,
+    #[serde(default)]
+    txretries: u64,
     #[serde(default)]
     rtt: RoundTrip,
 }
@@ -243,8 +253,9 @@ mod tests {
             health.queue_records(),
             health.queue_bytes(),
             health.round_trip_us(),
+            health.retries(),
             health.is_reachable(),
         );
-        assert_eq!(read, (7, 900, 900, true));
+        assert_eq!(read, (7, 900, 900, 3, true));
     }
 }

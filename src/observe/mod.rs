@@ -1,13 +1,17 @@
 //! What can be seen from outside: logs, metrics, probes, status.
 
+mod history;
 mod http;
 mod logging;
 mod metrics;
 mod options;
+mod page;
 mod status;
+mod systemd;
 
 pub use http::{HttpError, serve};
 pub use logging::{Repeated, escaped, init_logging};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, begin_at_zero, follow};
 pub use options::{HttpOptions, LogFormat, LogOptions};
-pub use status::{Positions, Problem, SlotFacts, State, Status};
+pub use status::{Positions, Problem, Role, ShownSetting, SlotFacts, State, Status};
+pub use systemd::Supervisor;

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
+use super::history::History;
 use crate::lsn::Lsn;
 
 /// design: `starting → standby | snapshotting → streaming`, and from any of them the last three.
@@ -52,6 +53,30 @@ impl State {
     }
 }
 
+/// Which part this instance has among those of one slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// No session with the server.
+    #[default]
+    None,
+    /// Waits for the lead.
+    Standby,
+    Leader,
+}
+
+impl Role {
+    pub const ALL: [Self; 3] = [Self::None, Self::Standby, Self::Leader];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Standby => "standby",
+            Self::Leader => "leader",
+        }
+    }
+}
+
 /// An error in the form of PostgreSQL's manual.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
@@ -64,6 +89,10 @@ pub struct Problem {
 pub struct Positions {
     #[serde(serialize_with = "as_text")]
     pub received_lsn: Lsn,
+    /// Kafka has acknowledged everything before it.
+    #[serde(serialize_with = "as_text")]
+    pub published_lsn: Lsn,
+    /// The last one that was sent to the server.
     #[serde(serialize_with = "as_text")]
     pub confirmed_lsn: Lsn,
     pub in_flight_records: usize,
@@ -72,6 +101,7 @@ pub struct Positions {
     pub lag_seconds: f64,
     pub records_published: u64,
     pub transactions: u64,
+    pub kafka_reachable: bool,
 }
 
 /// The slot as the server sees it.
@@ -79,88 +109,158 @@ pub struct Positions {
 pub struct SlotFacts {
     pub active: bool,
     pub wal_status: Option<String>,
+    pub invalidation_reason: Option<String>,
     pub retained_bytes: Option<i64>,
     pub confirmed_lag_bytes: Option<i64>,
     pub safe_wal_bytes: Option<i64>,
+    /// The next two are of PostgreSQL 17 and later.
+    pub failover: Option<bool>,
+    pub synced: Option<bool>,
+}
+
+/// One effective setting; secrets are masked before they come here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShownSetting {
+    pub key: String,
+    pub value: String,
+    pub origin: String,
 }
 
 /// Shared between the relay, which writes, and the HTTP server, which reads.
 #[derive(Clone, Debug)]
 pub struct Status(Arc<Mutex<Inner>>);
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug)]
 struct Inner {
+    shown: Shown,
+    history: History,
+    settings: Vec<ShownSetting>,
+}
+
+/// `/status`
+#[derive(Debug, Serialize)]
+struct Shown {
     name: String,
     version: &'static str,
     state: State,
-    #[serde(serialize_with = "as_unix_seconds")]
+    #[serde(serialize_with = "as_rfc3339")]
     state_since: SystemTime,
+    role: Role,
     slot: String,
     publication: String,
     error: Option<Problem>,
-    #[serde(serialize_with = "as_unix_seconds_if_any")]
+    #[serde(serialize_with = "as_rfc3339_if_any")]
     error_since: Option<SystemTime>,
     #[serde(flatten)]
     positions: Positions,
     slot_facts: Option<SlotFacts>,
 }
 
+/// `/details`
+#[derive(Serialize)]
+struct Details<'a> {
+    #[serde(flatten)]
+    history: &'a History,
+    topics: Vec<TopicCount>,
+    settings: &'a [ShownSetting],
+}
+
+#[derive(Serialize)]
+struct TopicCount {
+    topic: String,
+    records: u64,
+}
+
 impl Status {
     pub fn new(name: &str, slot: &str, publication: &str, now: SystemTime) -> Self {
         Self(Arc::new(Mutex::new(Inner {
-            name: name.to_owned(),
-            version: env!("CARGO_PKG_VERSION"),
-            state: State::Starting,
-            state_since: now,
-            slot: slot.to_owned(),
-            publication: publication.to_owned(),
-            error: None,
-            error_since: None,
-            positions: Positions::default(),
-            slot_facts: None,
+            shown: Shown {
+                name: name.to_owned(),
+                version: env!("CARGO_PKG_VERSION"),
+                state: State::Starting,
+                state_since: now,
+                role: Role::None,
+                slot: slot.to_owned(),
+                publication: publication.to_owned(),
+                error: None,
+                error_since: None,
+                positions: Positions::default(),
+                slot_facts: None,
+            },
+            history: History::new(now),
+            settings: Vec::new(),
         })))
     }
 
-    /// True when the state is another one than before.
-    pub fn set_state(&self, state: State, now: SystemTime) -> bool {
+    /// The state, and what stands in the way. True when the state is another one than before. The
+    /// first problem after none begins the time; another one in between does not.
+    pub fn set_state(&self, state: State, problem: Option<Problem>, now: SystemTime) -> bool {
         let mut inner = self.lock();
-        let changed = inner.state != state;
+        let shown = &mut inner.shown;
+        let changed = shown.state != state;
+        let is_new = changed || shown.error != problem;
         if changed {
-            inner.state = state;
-            inner.state_since = now;
+            shown.state = state;
+            shown.state_since = now;
         }
+        shown.error_since = match problem {
+            Some(_) => shown.error_since.or(Some(now)),
+            None => None,
+        };
+        if is_new {
+            inner.history.note(state, problem.as_ref(), now);
+        }
+        inner.shown.error = problem;
         changed
     }
 
     pub fn state(&self) -> State {
-        self.lock().state
-    }
-
-    /// The first problem after none begins the time; another one in between does not.
-    pub fn set_problem(&self, problem: Option<Problem>, now: SystemTime) {
-        let mut inner = self.lock();
-        inner.error_since = match problem {
-            Some(_) => inner.error_since.or(Some(now)),
-            None => None,
-        };
-        inner.error = problem;
+        self.lock().shown.state
     }
 
     pub fn problem(&self) -> Option<Problem> {
-        self.lock().error.clone()
+        self.lock().shown.error.clone()
     }
 
-    pub fn set_positions(&self, positions: Positions) {
-        self.lock().positions = positions;
+    pub fn set_role(&self, role: Role) {
+        self.lock().shown.role = role;
+    }
+
+    pub fn role(&self) -> Role {
+        self.lock().shown.role
+    }
+
+    pub fn set_positions(&self, positions: Positions, now: SystemTime) {
+        let mut inner = self.lock();
+        inner.history.measure(positions.lag_seconds, now);
+        inner.shown.positions = positions;
     }
 
     /// `None`: there is no such slot.
     pub fn set_slot_facts(&self, facts: Option<SlotFacts>) {
-        self.lock().slot_facts = facts;
+        self.lock().shown.slot_facts = facts;
     }
 
+    pub fn set_settings(&self, settings: Vec<ShownSetting>) {
+        self.lock().settings = settings;
+    }
+
+    /// What counts now, for people at a terminal too.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(&*self.lock())
+        serde_json::to_string_pretty(&self.lock().shown)
+    }
+
+    /// What is only for the page: what was, what was published by topic, what is configured.
+    pub(super) fn details(&self, topics: Vec<(String, u64)>) -> serde_json::Result<String> {
+        let inner = self.lock();
+        let topics = topics
+            .into_iter()
+            .map(|(topic, records)| TopicCount { topic, records });
+        serde_json::to_string(&Details {
+            history: &inner.history,
+            topics: topics.collect(),
+            settings: &inner.settings,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -172,19 +272,21 @@ fn as_text<S: Serializer>(lsn: &Lsn, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(lsn)
 }
 
-fn as_unix_seconds<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    let seconds = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    serializer.serialize_u64(seconds)
+pub(super) fn as_rfc3339<S: Serializer>(
+    time: &SystemTime,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    // humantime has no word for times before 1970.
+    let time = (*time).max(SystemTime::UNIX_EPOCH);
+    serializer.collect_str(&humantime::format_rfc3339_seconds(time))
 }
 
-fn as_unix_seconds_if_any<S: Serializer>(
+fn as_rfc3339_if_any<S: Serializer>(
     time: &Option<SystemTime>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match time {
-        Some(time) => as_unix_seconds(time, serializer),
+        Some(time) => as_rfc3339(time, serializer),
         None => serializer.serialize_none(),
     }
 }
@@ -193,7 +295,7 @@ fn as_unix_seconds_if_any<S: Serializer>(
 mod tests {
     use std::time::Duration;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -212,57 +314,94 @@ mod tests {
     #[test]
     fn the_json_has_state_error_positions_and_slot() {
         let status = Status::new("shop", "outboxd", "pub", at(1));
-        assert!(status.set_state(State::Blocked, at(2)));
-        assert!(!status.set_state(State::Blocked, at(3)));
-        status.set_problem(Some(problem("one")), at(4));
-        status.set_problem(Some(problem("<b>two</b>")), at(5));
-        status.set_positions(Positions {
+        assert!(status.set_state(State::Blocked, Some(problem("one")), at(2)));
+        assert!(!status.set_state(State::Blocked, Some(problem("<b>two</b>")), at(3)));
+        status.set_role(Role::Leader);
+        let positions = Positions {
             received_lsn: Lsn::new(0x1_0000_00FF),
             lag_seconds: 1.5,
             in_flight_records: 2,
             ..Positions::default()
-        });
+        };
+        status.set_positions(positions, at(4));
         status.set_slot_facts(Some(SlotFacts {
             active: true,
             wal_status: Some("reserved".to_owned()),
             retained_bytes: Some(10),
+            failover: Some(true),
             ..SlotFacts::default()
         }));
-        let found: serde_json::Value = serde_json::from_str(&status.to_json().unwrap()).unwrap();
+        let found: Value = serde_json::from_str(&status.to_json().unwrap()).unwrap();
         let expected = json!({
             "name": "shop",
             "version": env!("CARGO_PKG_VERSION"),
             "state": "blocked",
-            "state_since": 2,
+            "state_since": "1970-01-01T00:00:02Z",
+            "role": "leader",
             "slot": "outboxd",
             "publication": "pub",
             "error": { "message": "<b>two</b>", "detail": null, "hint": "do this" },
-            "error_since": 4,
+            "error_since": "1970-01-01T00:00:02Z",
             "received_lsn": "1/FF",
+            "published_lsn": "0/0",
             "confirmed_lsn": "0/0",
             "in_flight_records": 2,
             "in_flight_bytes": 0,
             "lag_seconds": 1.5,
             "records_published": 0,
             "transactions": 0,
+            "kafka_reachable": false,
             "slot_facts": {
                 "active": true,
                 "wal_status": "reserved",
+                "invalidation_reason": null,
                 "retained_bytes": 10,
                 "confirmed_lag_bytes": null,
-                "safe_wal_bytes": null
+                "safe_wal_bytes": null,
+                "failover": true,
+                "synced": null
             }
         });
         assert_eq!(found, expected);
     }
 
     #[test]
+    fn the_details_have_the_lag_what_happened_the_topics_and_the_settings() {
+        let status = Status::new("shop", "outboxd", "pub", at(1));
+        status.set_state(State::Blocked, Some(problem("one")), at(2));
+        let positions = Positions {
+            lag_seconds: 1.5,
+            ..Positions::default()
+        };
+        status.set_positions(positions, at(4));
+        let setting = ShownSetting {
+            key: "name".to_owned(),
+            value: "shop".to_owned(),
+            origin: "default".to_owned(),
+        };
+        status.set_settings(vec![setting]);
+        let json = status.details(vec![("t".to_owned(), 3)]).unwrap();
+        let happened = |at: &str, state: &str, error: Value| json!({ "at": at, "last_at": at, "times": 1, "state": state, "error": error });
+        let error = json!({ "message": "one", "detail": null, "hint": "do this" });
+        let expected = json!({
+            "lag": { "interval_seconds": 10, "until": "1970-01-01T00:00:10Z", "seconds": [1.5] },
+            "happened": [
+                happened("1970-01-01T00:00:02Z", "blocked", error),
+                happened("1970-01-01T00:00:01Z", "starting", Value::Null),
+            ],
+            "topics": [{ "topic": "t", "records": 3 }],
+            "settings": [{ "key": "name", "value": "shop", "origin": "default" }],
+        });
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), expected);
+    }
+
+    #[test]
     fn a_problem_that_is_over_is_not_shown() {
         let status = Status::new("shop", "outboxd", "pub", at(1));
-        status.set_problem(Some(problem("one")), at(4));
-        status.set_problem(None, at(5));
+        status.set_state(State::Starting, Some(problem("one")), at(4));
+        status.set_state(State::Starting, None, at(5));
         assert_eq!(status.problem(), None);
-        status.set_problem(Some(problem("two")), at(6));
-        assert_eq!(status.lock().error_since, Some(at(6)));
+        status.set_state(State::Starting, Some(problem("two")), at(6));
+        assert_eq!(status.lock().shown.error_since, Some(at(6)));
     }
 }

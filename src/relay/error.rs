@@ -75,6 +75,33 @@ impl RelayError {
         }
     }
 
+    /// Every word of [`Self::reason`].
+    pub(super) const REASONS: [&str; 8] = [
+        "unreachable",
+        "refused",
+        "closed",
+        "silent",
+        "server_stopping",
+        "protocol",
+        "object",
+        "other",
+    ];
+
+    /// A short, fixed word for a metric's label: why a session ended or could not be had.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Postgres(error) | Self::Object(ObjectError::Session(error)) => of_session(error),
+            Self::Pipeline(PipelineError::Decode { .. } | PipelineError::OutOfOrder { .. }) => {
+                "protocol"
+            }
+            Self::Object(_) => "object",
+            Self::Pipeline(PipelineError::Route(_))
+            | Self::Publish(_)
+            | Self::Undeliverable(_)
+            | Self::ProducerGone => "other",
+        }
+    }
+
     /// Primary, detail, hint, after the example of PostgreSQL's manual.
     pub fn problem(&self) -> Problem {
         let problem = |message: String, detail: Option<String>, hint: Option<String>| Problem {
@@ -114,6 +141,27 @@ impl RelayError {
                     }
             )
         )
+    }
+}
+
+fn of_session(error: &PostgresError) -> &'static str {
+    match error {
+        PostgresError::Unreachable { .. }
+        | PostgresError::Connect { .. }
+        | PostgresError::ConnectTimeout { .. }
+        | PostgresError::TlsRefused
+        | PostgresError::Tls { .. }
+        | PostgresError::TlsOptions { .. }
+        | PostgresError::TlsFile { .. }
+        | PostgresError::PasswordMissing { .. }
+        | PostgresError::AuthenticationMethod { .. }
+        | PostgresError::Scram { .. }
+        | PostgresError::WrongServer { .. } => "unreachable",
+        PostgresError::Server(_) | PostgresError::PublicationSkipped(_) => "refused",
+        PostgresError::Closed | PostgresError::Io { .. } | PostgresError::Sql(_) => "closed",
+        PostgresError::Silent { .. } => "silent",
+        PostgresError::StreamEnded | PostgresError::StoppingServer => "server_stopping",
+        PostgresError::Malformed(_) | PostgresError::Unexpected { .. } => "protocol",
     }
 }
 

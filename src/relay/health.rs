@@ -10,8 +10,8 @@ use tokio_postgres::Client;
 use super::View;
 use super::watching::{self, Job, Watch};
 use crate::config::Config;
-use crate::observe::SlotFacts;
-use crate::postgres::slot::{SlotDescription, WalStatus};
+use crate::observe::{SlotFacts, follow};
+use crate::postgres::slot::{SlotDescription, SlotStatistics, WalStatus};
 use crate::postgres::{self, PostgresError};
 
 /// That the server refuses new sessions because it is shutting down. A walsender lets it end only
@@ -78,9 +78,12 @@ impl Session {
         let patience = config.postgres.connect_timeout;
         let looked = tokio::time::timeout(patience, sample(&client, config, watch, job));
         let silent = |_| PostgresError::Silent { after: patience };
-        let slot = looked.await.map_err(silent)??;
+        let (slot, statistics) = looked.await.map_err(silent)??;
         self.client = Some(client);
         show(config.slot.name.as_str(), view, slot.as_ref());
+        show_statistics(view, statistics);
+        let wanted = i64::from(config.slot.failover);
+        view.metrics.slot_failover_wanted.set(wanted);
         self.warn_before_it_is_lost(slot.as_ref());
         Ok(())
     }
@@ -104,12 +107,13 @@ async fn sample(
     config: &Config,
     watch: &Watch,
     job: Option<Job>,
-) -> Result<Option<SlotDescription>, PostgresError> {
+) -> Result<(Option<SlotDescription>, SlotStatistics), PostgresError> {
     let slot = SlotDescription::read(client, &config.slot.name).await?;
+    let statistics = SlotStatistics::read(client, &config.slot.name).await?;
     if let Some(job) = job {
         watching::look(watch, job, client).await?;
     }
-    Ok(slot)
+    Ok((slot, statistics))
 }
 
 /// A slot that is not there is shown as one that keeps nothing, not as it was last seen.
@@ -119,9 +123,12 @@ fn show(name: &str, view: &View, slot: Option<&SlotDescription>) {
     let facts = slot.map(|slot| SlotFacts {
         active: slot.holder.is_some(),
         wal_status: slot.wal_status.map(|status| status.as_str().to_owned()),
+        invalidation_reason: slot.lost_because(),
         retained_bytes: Some(gauge(slot.retained_bytes())),
         confirmed_lag_bytes: Some(gauge(slot.lag_bytes())),
         safe_wal_bytes: slot.safe_wal_bytes,
+        failover: slot.failover,
+        synced: slot.synced,
     });
     let shown = facts.clone().unwrap_or_default();
     metrics.slot_active.set(i64::from(shown.active));
@@ -139,7 +146,12 @@ fn show(name: &str, view: &View, slot: Option<&SlotDescription>) {
         // Absent where there is no limit: removing what is not there is fine.
         None => drop(metrics.slot_safe_wal_bytes.remove_label_values(&[name])),
     }
-    metrics.set_wal_status(shown.wal_status.as_deref());
+    metrics.slot_wal_status.set(shown.wal_status.as_deref());
+    let reason = shown.invalidation_reason.as_deref();
+    metrics.slot_invalidated.set(reason);
+    let yes = |property: Option<bool>| i64::from(property == Some(true));
+    metrics.slot_failover.set(yes(shown.failover));
+    metrics.slot_synced.set(yes(shown.synced));
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
@@ -147,6 +159,26 @@ fn show(name: &str, view: &View, slot: Option<&SlotDescription>) {
         .slot_sampled_timestamp_seconds
         .set(now.as_secs_f64());
     view.status.set_slot_facts(facts);
+}
+
+fn show_statistics(view: &View, statistics: SlotStatistics) {
+    let metrics = &view.metrics;
+    for (counter, count) in [
+        (
+            &metrics.slot_decoded_transactions,
+            statistics.decoded_transactions,
+        ),
+        (&metrics.slot_decoded_bytes, statistics.decoded_bytes),
+        (
+            &metrics.slot_spilled_transactions,
+            statistics.spilled_transactions,
+        ),
+        (&metrics.slot_spilled_bytes, statistics.spilled_bytes),
+    ] {
+        follow(counter, count);
+    }
+    let standbys = i64::try_from(statistics.physical_slots).unwrap_or(i64::MAX);
+    metrics.slot_failover_standbys.set(standbys);
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use crate::config::Config;
 use crate::lsn::Lsn;
-use crate::observe::{Positions, Problem, Repeated, State};
+use crate::observe::{Positions, Problem, Repeated, Role, State, follow};
 use crate::pipeline::Pipeline;
 use crate::postgres::snapshot::SnapshotMode;
 use crate::router::EventRouter;
@@ -86,6 +86,8 @@ pub struct Relay {
     kill_point: KillPoint,
     watch: Watch,
     unseen: Unseen,
+    /// The position that was last sent to the server.
+    confirmed: Lsn,
 }
 
 /// Work that was interrupted by the request to stop.
@@ -144,6 +146,7 @@ impl Relay {
             kill_point,
             watch: Watch::default(),
             unseen: Unseen::default(),
+            confirmed: Lsn::ZERO,
         })
     }
 
@@ -171,6 +174,7 @@ impl Relay {
                 Ok(ended) => return Ok(ended),
                 Err(Interrupted::Stop) => return Ok(self.stopped_without_stream()),
                 Err(Interrupted::Failed(error)) => {
+                    self.view.set_role(Role::None);
                     self.outbound.pipeline.end_stream();
                     match disposition(&error) {
                         Disposition::Exit => return Err(error),
@@ -310,7 +314,7 @@ impl Relay {
         self.view
             .metrics
             .reconnects
-            .with_label_values(&["postgres"])
+            .with_label_values(&[error.reason()])
             .inc();
         let problem = self.problem_of(error);
         if let Some(unsaid) = self.repeated.say(&error.kind(), std::time::Instant::now()) {
@@ -370,43 +374,52 @@ impl Relay {
                 .max(0)
         });
         let lag_seconds = lag_us as f64 / 1e6;
-        self.view.status.set_positions(Positions {
+        let health = self.outbound.health();
+        let positions = Positions {
             received_lsn: pipeline.received(),
-            confirmed_lsn: pipeline.confirmed(),
+            published_lsn: pipeline.confirmed(),
+            confirmed_lsn: self.confirmed,
             in_flight_records: window.len(),
             in_flight_bytes: window.bytes(),
             lag_seconds,
             records_published: counters.records,
             transactions: counters.transactions,
-        });
+            kafka_reachable: health.is_reachable(),
+        };
+        self.view
+            .status
+            .set_positions(positions, std::time::SystemTime::now());
         let metrics = &self.view.metrics;
         let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         metrics
             .received_lsn_bytes
             .set(gauge(pipeline.received().as_u64()));
         metrics
-            .confirmed_lsn_bytes
+            .published_lsn_bytes
             .set(gauge(pipeline.confirmed().as_u64()));
+        metrics
+            .confirmed_lsn_bytes
+            .set(gauge(self.confirmed.as_u64()));
         metrics.in_flight_records.set(gauge(window.len() as u64));
         metrics.in_flight_bytes.set(gauge(window.bytes() as u64));
         metrics
             .largest_transaction_records
             .set(gauge(counters.largest_transaction_records));
-        set_counter(&metrics.transactions, counters.transactions);
+        follow(&metrics.transactions, counters.transactions);
         for (reason, count) in &counters.dropped {
-            set_counter(
+            follow(
                 &metrics.rows_dropped.with_label_values(&[reason.as_str()]),
                 *count,
             );
         }
         for (note, count) in &counters.notes {
-            set_counter(
+            follow(
                 &metrics.row_notes.with_label_values(&[note.as_str()]),
                 *count,
             );
         }
         metrics.lag_seconds.set(lag_seconds);
-        let health = self.outbound.health();
+        follow(&metrics.kafka_retries, health.retries());
         metrics
             .kafka_queue_records
             .set(gauge(health.queue_records()));
@@ -418,9 +431,4 @@ impl Relay {
             .kafka_reachable
             .set(i64::from(health.is_reachable()));
     }
-}
-
-/// The pipeline counts; a counter follows.
-fn set_counter(counter: &prometheus::IntCounter, count: u64) {
-    counter.inc_by(count.saturating_sub(counter.get()));
 }

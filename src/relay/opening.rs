@@ -7,7 +7,7 @@ use super::streaming::Source;
 use super::{RelayError, View};
 use crate::config::Config;
 use crate::lsn::Lsn;
-use crate::observe::State;
+use crate::observe::{Role, State};
 use crate::outbox::TypeCatalog;
 use crate::postgres::publication::{self, Publication, PublicationChange};
 use crate::postgres::slot::{self, SlotDescription, SlotVerdict};
@@ -228,12 +228,15 @@ async fn take_lead(
 ) -> Result<(), RelayError> {
     let key = config.slot.name.advisory_key();
     if session.try_lock(key).await? {
+        view.set_role(Role::Leader);
         return Ok(());
     }
     view.set_state(State::Standby);
+    view.set_role(Role::Standby);
     let waiting = CancelOnDrop(Some(session.canceller()));
     session.lock(key).await?;
     waiting.disarm();
+    view.set_role(Role::Leader);
     view.metrics.takeovers.inc();
     tracing::info!("another instance gave the lead free: taking over");
     view.set_state(State::Starting);

@@ -124,6 +124,13 @@ impl Outbound {
     }
 
     fn settle(&mut self, reports: Vec<DeliveryReport>) -> Result<(), RelayError> {
+        let acknowledged =
+            |report: &DeliveryReport| matches!(report.fate, Fate::Acknowledged { .. });
+        if reports.iter().any(acknowledged) {
+            let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+            let last = &self.view.metrics.last_published_timestamp_seconds;
+            last.set(since.as_secs_f64());
+        }
         for report in reports {
             let outcome = match report.fate {
                 Fate::Acknowledged { partition } => {

@@ -37,6 +37,9 @@ impl Relay {
         self.in_snapshot = true;
         let (consistent_point, taken_at) = (snapshot.consistent_point(), snapshot.taken_at());
         let mut shown = 0;
+        let metrics = self.view.metrics.clone();
+        let expected = i64::try_from(snapshot.rows()).unwrap_or(i64::MAX);
+        metrics.snapshot_rows.set(expected);
         // Rows that are held at once beside the window.
         let fetch_bytes = self.config.snapshot.fetch_bytes;
         loop {
@@ -55,6 +58,7 @@ impl Relay {
                     .map_err(RelayError::Pipeline)?;
                 self.outbound.send();
                 self.kill_point.pass(Edge::SnapshotRow);
+                metrics.snapshot_rows_read.inc();
             }
             if snapshot.rows_read() >= shown + SHOW_EVERY {
                 shown = snapshot.rows_read();

@@ -10,7 +10,7 @@ use super::describing::{Describing, described};
 use super::heartbeat::Beats;
 use super::kill_point::Edge;
 use super::outbound::until;
-use super::view::Obstacle;
+use super::view::{Obstacle, UNROUTABLE};
 use super::watching::{Finding, Findings};
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
 use crate::lsn::Lsn;
@@ -275,7 +275,7 @@ impl Relay {
         self.view
             .metrics
             .records_failed
-            .with_label_values(&["unroutable"])
+            .with_label_values(&[UNROUTABLE])
             .inc();
         let problem = error.problem();
         self.view.report(&problem, 0);
@@ -303,7 +303,7 @@ impl Relay {
         (state.reached || state.give_up_at.is_some()) && quiet
     }
 
-    fn queue_status(&self, state: &mut Loop) {
+    fn queue_status(&mut self, state: &mut Loop) {
         let silent_for = state.stream.heard_at().elapsed();
         let confirmed = self.outbound.pipeline.confirmed();
         let update = StatusUpdate {
@@ -318,6 +318,7 @@ impl Relay {
             .queue_status(update, Timestamp::from(SystemTime::now()));
         state.pace.sent_at = Instant::now();
         state.pace.sent = confirmed;
+        self.confirmed = confirmed;
         state.pace.reply_now = false;
         self.view.metrics.status_updates.inc();
         self.kill_point.pass(Edge::Status);
@@ -367,6 +368,12 @@ impl Relay {
     fn note_pause(&self, state: &mut Loop, reading: bool) {
         match (reading, state.paused_at) {
             (false, None) => state.paused_at = Some(Instant::now()),
+            (false, Some(since)) => {
+                let now = Instant::now();
+                let paused = &self.view.metrics.backpressure_seconds;
+                paused.inc_by((now - since).as_secs_f64());
+                state.paused_at = Some(now);
+            }
             (true, Some(since)) => {
                 self.view
                     .metrics
@@ -399,6 +406,7 @@ impl Relay {
         self.kill_point.pass(Edge::Drained);
         match tokio::time::timeout(patience, finished).await {
             Ok(Ok(())) => {
+                self.confirmed = confirmed;
                 if let Some(slot) = slot {
                     tracing::warn!(slot = %slot.name, "slot dropped, as slot.drop_on_stop asks");
                 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use crate::observe::{Metrics, Problem, State, Status};
+use super::RelayError;
+use crate::kafka::DeliveryError;
+use crate::observe::{Metrics, Problem, Role, State, Status, begin_at_zero};
+use crate::router::{DropReason, Note};
 
 /// Cheap to clone; every part of the relay narrates through one.
 #[derive(Clone, Debug)]
@@ -13,6 +16,9 @@ pub struct View {
     pub status: Status,
     phase: Arc<Mutex<Phase>>,
 }
+
+/// A row's label among the reasons of [`Metrics::records_failed`].
+pub(super) const UNROUTABLE: &str = "unroutable";
 
 /// What can stand in the way. Of several, the first one shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +31,17 @@ pub(super) enum Obstacle {
     Delivery,
     /// No broker can be reached.
     Brokers,
+}
+
+impl Obstacle {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Row => "row",
+            Self::Delivery => "delivery",
+            Self::Brokers => "brokers",
+        }
+    }
 }
 
 /// Obstacles lie over whatever the relay is doing, and leave that visible again when they are over.
@@ -56,6 +73,14 @@ impl Phase {
 
 impl View {
     pub fn new(metrics: Metrics, status: Status) -> Self {
+        let reasons = DeliveryError::REASONS.into_iter().chain([UNROUTABLE]);
+        begin_at_zero(&metrics.records_failed, reasons);
+        begin_at_zero(
+            &metrics.rows_dropped,
+            DropReason::ALL.map(DropReason::as_str),
+        );
+        begin_at_zero(&metrics.row_notes, Note::ALL.map(Note::as_str));
+        begin_at_zero(&metrics.reconnects, RelayError::REASONS);
         let phase = Phase {
             doing: State::Starting,
             problem: None,
@@ -70,6 +95,11 @@ impl View {
 
     pub fn set_state(&self, state: State) {
         self.change(|phase| phase.doing = state);
+    }
+
+    pub(super) fn set_role(&self, role: Role) {
+        self.status.set_role(role);
+        self.metrics.set_role(role);
     }
 
     /// What keeps a session from being there.
@@ -105,8 +135,10 @@ impl View {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut phase);
         let (state, now) = (phase.state(), SystemTime::now());
-        self.status.set_problem(phase.problem().cloned(), now);
-        if self.status.set_state(state, now) {
+        let stands = |name: &str| phase.obstacles.keys().any(|known| known.as_str() == name);
+        self.metrics.blocked.set_all(stands);
+        let problem = phase.problem().cloned();
+        if self.status.set_state(state, problem, now) {
             self.metrics.set_state(state);
             tracing::info!(state = state.as_str(), "state changed");
         }
@@ -159,6 +191,18 @@ mod tests {
         view.block(Obstacle::Delivery, problem("topic"));
         view.block(Obstacle::Row, problem("row"));
         assert_eq!(shown(&view), (State::Blocked, Some("row".into())));
+        let text = String::from_utf8(view.metrics.render().unwrap()).unwrap();
+        let blocked: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("outboxd_blocked{reason="))
+            .collect();
+        let expected = [
+            "\"brokers\"} 1",
+            "\"delivery\"} 1",
+            "\"row\"} 1",
+            "\"source\"} 0",
+        ];
+        assert_eq!(blocked, expected);
         view.unblock(Obstacle::Delivery);
         assert_eq!(shown(&view), (State::Blocked, Some("row".into())));
         view.unblock(Obstacle::Row);

@@ -82,6 +82,8 @@ pub enum Note {
 }
 
 impl DropReason {
+    pub const ALL: [Self; 4] = [Self::Delete, Self::Truncate, Self::Update, Self::OtherTable];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Delete => "delete",
@@ -93,6 +95,8 @@ impl DropReason {
 }
 
 impl Note {
+    pub const ALL: [Self; 3] = [Self::NotExpanded, Self::KeptUntyped, Self::KeptMore];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotExpanded => "payload_not_expanded",

@@ -14,6 +14,7 @@ mod metrics;
 mod pgoutput_builder;
 mod pgoutput_golden;
 mod recorded;
+mod shipped;
 mod simulation;
 mod tidy;
 mod types;

@@ -33,6 +33,33 @@ pub(super) struct Definition {
     pub(super) help: &'static str,
 }
 
+/// 1 for the value that holds now, 0 for all others that are known.
+#[derive(Clone, Debug)]
+pub struct OneOf {
+    gauge: IntGaugeVec,
+    values: Vec<&'static str>,
+}
+
+impl OneOf {
+    /// A newer server may have a word that is not known here: it shows all the same.
+    pub fn set(&self, value: Option<&str>) {
+        self.gauge.reset();
+        for known in self.values.iter().copied().chain(value) {
+            self.gauge
+                .with_label_values(&[known])
+                .set(i64::from(value == Some(known)));
+        }
+    }
+
+    /// For values of which several can hold at a time.
+    pub fn set_all(&self, holds: impl Fn(&str) -> bool) {
+        for known in &self.values {
+            let gauge = self.gauge.with_label_values(&[*known]);
+            gauge.set(i64::from(holds(known)));
+        }
+    }
+}
+
 /// A registry under construction.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
@@ -100,6 +127,22 @@ impl Catalog {
     ) -> Result<GaugeVec> {
         let gauge = GaugeVec::new(Opts::new(name, help), &[label])?;
         self.register(Kind::Gauge, name, Some(label), help, gauge)
+    }
+
+    /// A gauge with one series for each of `values`, all there from the start.
+    pub(super) fn one_of(
+        &mut self,
+        label: &'static str,
+        values: &[&'static str],
+        name: &'static str,
+        help: &'static str,
+    ) -> Result<OneOf> {
+        let one_of = OneOf {
+            gauge: self.gauge_by(label, name, help)?,
+            values: values.to_vec(),
+        };
+        one_of.set(None);
+        Ok(one_of)
     }
 
     pub(super) fn seconds_histogram(

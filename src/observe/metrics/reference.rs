@@ -2,99 +2,22 @@
 
 use super::Metrics;
 use super::catalog::Definition;
+use super::elsewhere::{DEBEZIUM_SNAPSHOT, DEBEZIUM_STREAMING, POSTGRES_EXPORTER, Row};
 
-/// An attribute of Debezium's streaming MBean, the metric that answers the same question, and a
-/// remark. Names as in the documentation of Debezium 3.
-const DEBEZIUM: &[(&str, Option<&str>, &str)] = &[
-    (
-        "Connected",
-        Some("outboxd_state"),
-        "`streaming` or `snapshotting`",
-    ),
-    (
-        "MilliSecondsBehindSource",
-        Some("outboxd_lag_seconds"),
-        "0 while idle; Debezium keeps the last value",
-    ),
-    (
-        "MilliSecondsBehindSourceP50, P95, P99",
-        Some("outboxd_commit_to_confirm_seconds"),
-        "a histogram: use `histogram_quantile`",
-    ),
-    (
-        "MilliSecondsSinceLastEvent",
-        None,
-        "`rate(outboxd_records_published_total[5m])` says whether events flow",
-    ),
-    (
-        "NumberOfCommittedTransactions",
-        Some("outboxd_transactions_total"),
-        "",
-    ),
-    (
-        "TotalNumberOfCreateEventsSeen",
-        Some("outboxd_records_published_total"),
-        "acknowledged by Kafka, not only seen",
-    ),
-    (
-        "TotalNumberOfUpdateEventsSeen, TotalNumberOfDeleteEventsSeen, NumberOfEventsFiltered",
-        Some("outboxd_rows_dropped_total"),
-        "`reason` is `update`, `delete` or `truncate`",
-    ),
-    (
-        "NumberOfErroneousEvents",
-        Some("outboxd_records_failed_total"),
-        "",
-    ),
-    (
-        "CurrentQueueSizeInBytes",
-        Some("outboxd_in_flight_bytes"),
-        "",
-    ),
-    (
-        "MaxQueueSizeInBytes",
-        Some("outboxd_in_flight_limit_bytes"),
-        "",
-    ),
-    (
-        "SourceEventPosition",
-        Some("outboxd_received_lsn_bytes"),
-        "`/status` has it as text",
-    ),
-    ("LastEvent, LastTransactionId", None, "not kept"),
-];
-
-/// The same for postgres_exporter.
-const POSTGRES_EXPORTER: &[(&str, Option<&str>, &str)] = &[
-    (
-        "pg_replication_slots_active",
-        Some("outboxd_slot_active"),
-        "",
-    ),
-    (
-        "pg_replication_slots_pg_wal_lsn_diff",
-        Some("outboxd_slot_retained_bytes"),
-        "",
-    ),
-    (
-        "pg_replication_slot_slot_confirmed_flush_lsn",
-        Some("outboxd_slot_confirmed_lag_bytes"),
-        "as a distance to the server's own position",
-    ),
-    (
-        "pg_replication_slot_safe_wal_size_bytes",
-        Some("outboxd_slot_safe_wal_bytes"),
-        "",
-    ),
-    (
-        "pg_replication_slot_wal_status",
-        Some("outboxd_slot_wal_status"),
-        "",
-    ),
+const ELSEWHERE: [(&str, &[Row]); 3] = [
+    ("Debezium's streaming metrics", DEBEZIUM_STREAMING),
+    ("Debezium's snapshot metrics", DEBEZIUM_SNAPSHOT),
+    ("postgres_exporter", POSTGRES_EXPORTER),
 ];
 
 impl Metrics {
-    /// Both tables in Markdown.
+    /// The names of all metrics.
+    pub fn names() -> Result<Vec<&'static str>, prometheus::Error> {
+        let (_, definitions) = Self::build()?;
+        Ok(definitions.iter().map(|metric| metric.name).collect())
+    }
+
+    /// The tables in Markdown.
     pub fn reference() -> Result<String, prometheus::Error> {
         let (_, definitions) = Self::build()?;
         let mut text = String::from("| metric | type | label | meaning |\n|---|---|---|---|\n");
@@ -109,10 +32,7 @@ impl Metrics {
             let kind = kind.as_str();
             text += &format!("| `{name}` | {kind} | {label} | {help} |\n");
         }
-        for (elsewhere, names) in [
-            ("Debezium (streaming MBean)", DEBEZIUM),
-            ("postgres_exporter", POSTGRES_EXPORTER),
-        ] {
+        for (elsewhere, names) in ELSEWHERE {
             text += &format!("\n## From {elsewhere}\n\n");
             text += &format!("| {elsewhere} | here | remark |\n|---|---|---|\n");
             for (theirs, ours, remark) in names {
@@ -134,9 +54,8 @@ mod tests {
 
     #[test]
     fn every_name_that_is_pointed_to_exists() {
-        let (_, definitions) = Metrics::build().unwrap();
-        let known: BTreeSet<_> = definitions.iter().map(|metric| metric.name).collect();
-        let pointed = DEBEZIUM.iter().chain(POSTGRES_EXPORTER);
+        let known = BTreeSet::from_iter(Metrics::names().unwrap());
+        let pointed = ELSEWHERE.iter().flat_map(|(_, rows)| *rows);
         let unknown: Vec<_> = pointed
             .filter_map(|(_, ours, _)| *ours)
             .filter(|ours| !known.contains(ours))
@@ -144,11 +63,43 @@ mod tests {
         assert_eq!(unknown, Vec::<&str>::new());
     }
 
+    /// Taken with `javap` from the MXBean interfaces in debezium-connector-common 3.6.1.
+    #[test]
+    fn every_attribute_of_debezium_has_a_line() {
+        let common = "LastEvent MilliSecondsSinceLastEvent TotalNumberOfEventsSeen \
+            TotalNumberOfCreateEventsSeen TotalNumberOfUpdateEventsSeen \
+            TotalNumberOfDeleteEventsSeen NumberOfEventsFiltered NumberOfErroneousEvents \
+            QueueTotalCapacity QueueRemainingCapacity MaxQueueSizeInBytes \
+            CurrentQueueSizeInBytes CapturedTables";
+        let streaming = "Connected SourceEventPosition MilliSecondsBehindSource \
+            NumberOfCommittedTransactions LastTransactionId NumberOfUnchangedEventsSkipped \
+            MilliSecondsBehindSourceMinValue MilliSecondsBehindSourceMaxValue \
+            MilliSecondsBehindSourceAverageValue MilliSecondsBehindSourceP50 \
+            MilliSecondsBehindSourceP95 MilliSecondsBehindSourceP99 NumberOfCreateEventsSeen \
+            NumberOfDeleteEventsSeen NumberOfUpdateEventsSeen NumberOfTruncateEventsSeen";
+        let snapshot = "TotalTableCount RemainingTableCount SnapshotRunning SnapshotPaused \
+            SnapshotCompleted SnapshotAborted SnapshotSkipped SnapshotDurationInSeconds \
+            SnapshotPausedDurationInSeconds RowsScanned ChunkId ChunkFrom ChunkTo TableFrom \
+            TableTo TableChunkCounts TableChunksCompletedCounts";
+        for (rows, own) in [
+            (DEBEZIUM_STREAMING, streaming),
+            (DEBEZIUM_SNAPSHOT, snapshot),
+        ] {
+            let listed: BTreeSet<_> = rows
+                .iter()
+                .flat_map(|(names, ..)| names.split(", "))
+                .collect();
+            let attributes = common.split_whitespace().chain(own.split_whitespace());
+            assert_eq!(listed, attributes.collect());
+        }
+    }
+
     #[test]
     fn names_follow_the_rules_of_prometheus() {
         let (_, definitions) = Metrics::build().unwrap();
         for Definition { name, kind, .. } in definitions {
-            assert!(name.starts_with("outboxd_"), "{name}");
+            let ours = name.starts_with("outboxd_") || name.starts_with("process_");
+            assert!(ours, "{name}");
             assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
             assert!(!name.contains("_ms"), "{name}: seconds are the unit");
         }

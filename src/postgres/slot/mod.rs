@@ -4,9 +4,11 @@ mod leader;
 mod manage;
 mod options;
 mod state;
+mod statistics;
 
 pub use leader::Leader;
 pub(super) use manage::{FAILOVER_SINCE, copy_temporary, create_sql, refuse_failover};
 pub use manage::{create, drop, server_version, set_failover};
 pub use options::{CreateMode, SlotName, SlotNameError, SlotOptions};
 pub use state::{SlotDescription, SlotHolder, SlotVerdict, WalStatus};
+pub use statistics::SlotStatistics;

@@ -129,7 +129,8 @@ impl SlotDescription {
             .map_or(0, |from| self.server_lsn.bytes_since(from))
     }
 
-    fn lost_because(&self) -> Option<String> {
+    /// Why the server has invalidated it, where it has.
+    pub fn lost_because(&self) -> Option<String> {
         let reason = || self.invalidation_reason.clone();
         match self.wal_status {
             Some(WalStatus::Lost) => Some(reason().unwrap_or_else(|| "wal_removed".to_owned())),

@@ -1,0 +1,114 @@
+//! `outboxd healthcheck`: asks a running relay on this machine whether it lives, for a container
+//! that has no other program to ask with.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::cli::HealthcheckArgs;
+
+/// Below the three seconds that Docker and Kubernetes are told to wait.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A status line and headers; the body is a word.
+const MAX_ANSWER_BYTES: u64 = 4096;
+
+/// The body of the answer, or why there is none that is good. `environment` is
+/// `OUTBOXD_HTTP_LISTEN`.
+pub fn run(args: &HealthcheckArgs, environment: Option<&str>) -> Result<String, String> {
+    let listen = args
+        .listen
+        .map_or_else(|| from_environment(environment), Ok)?;
+    let path = if args.ready { "/readyz" } else { "/livez" };
+    let answer = ask(listen, path).map_err(|error| format!("no answer from {listen}: {error}"))?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let body = body.trim_end().to_owned();
+    match head.split_whitespace().nth(1) {
+        Some("200") => Ok(body),
+        Some(code) => Err(format!("{path} answers {code}: {body}")),
+        None => Err(format!("{listen} does not speak HTTP")),
+    }
+}
+
+fn from_environment(listen: Option<&str>) -> Result<SocketAddr, String> {
+    match listen {
+        None => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 9464))),
+        Some(listen) => listen
+            .trim()
+            .parse()
+            .map_err(|_| format!("OUTBOXD_HTTP_LISTEN: \"{listen}\" is not an address and port")),
+    }
+}
+
+fn ask(listen: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&reachable(listen), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {listen}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Who listens everywhere listens on loopback too.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::observe::{Metrics, State, Status, serve};
+
+    async fn check(listen: SocketAddr, ready: bool) -> Result<String, String> {
+        let args = HealthcheckArgs {
+            listen: Some(listen),
+            ready,
+        };
+        let asked = tokio::task::spawn_blocking(move || run(&args, None));
+        asked.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_standby_lives_and_is_not_ready() {
+        let status = Status::new("n", "s", "p", SystemTime::UNIX_EPOCH);
+        status.set_state(State::Standby, None, SystemTime::UNIX_EPOCH);
+        let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let served = serve(everywhere, Metrics::new().unwrap(), status).await;
+        let address = served.unwrap();
+        assert_eq!(check(address, false).await.as_deref(), Ok("alive"));
+        assert_eq!(
+            check(address, true).await,
+            Err("/readyz answers 503: standby".to_owned())
+        );
+    }
+
+    #[tokio::test]
+    async fn a_relay_that_is_not_there_is_said_so() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let error = check(address, false).await.unwrap_err();
+        let expected = format!("no answer from {address}: ");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+
+    #[test]
+    fn the_environment_says_where_the_relay_listens() {
+        assert_eq!(from_environment(None), Ok(([127, 0, 0, 1], 9464).into()));
+        assert_eq!(
+            from_environment(Some("[::]:80")),
+            Ok("[::]:80".parse().unwrap())
+        );
+        assert!(from_environment(Some("here")).is_err());
+    }
+}
