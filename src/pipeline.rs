@@ -119,6 +119,15 @@ impl Pipeline {
         self.tracker.abandon_open();
     }
 
+    /// Forgets what is outstanding: the next stream, here or elsewhere, begins before it. The
+    /// producer that has it must be given up too.
+    pub fn give_up(&mut self) {
+        self.end_stream();
+        self.outgoing.clear();
+        self.window.clear();
+        self.tracker.abandon();
+    }
+
     /// One message of the plugin, found at `lsn`.
     pub fn handle_wal(&mut self, lsn: Lsn, body: &[u8]) -> Result<(), PipelineError> {
         self.received = self.received.max(lsn);

@@ -84,6 +84,12 @@ impl AckTracker {
         self.open = false;
     }
 
+    /// Forgets everything that waits for records: nobody here sends them any more.
+    pub fn abandon(&mut self) {
+        self.open = false;
+        self.marks.clear();
+    }
+
     /// A stream starts at `lsn`, the slot's position: what lies before was confirmed by somebody.
     pub fn start_at(&mut self, lsn: Lsn) {
         debug_assert!(

@@ -119,6 +119,13 @@ impl Window {
         self.first
     }
 
+    /// Forgets every record. Tickets go on, so that a late outcome is nobody's.
+    pub fn clear(&mut self) {
+        self.first = self.next_ticket();
+        self.entries.clear();
+        (self.bytes, self.in_flight, self.unsent) = (0, 0, 0);
+    }
+
     /// Takes a record that is about to be sent.
     pub fn issue(&mut self, record: Arc<Record>) -> Ticket {
         let ticket = self.next_ticket();
@@ -280,6 +287,23 @@ mod tests {
 
     fn tickets(resend: &Resend) -> Vec<u64> {
         resend.iter().map(|(ticket, _)| ticket.0).collect()
+    }
+
+    #[test]
+    fn what_was_cleared_is_gone_and_a_late_outcome_of_it_is_nobodys() {
+        let mut window = Window::new(LIMITS);
+        let gone = [
+            window.issue(record("t", "a")),
+            window.issue(record("t", "b")),
+        ];
+        window.settle(gone[1], Outcome::Failed { partition: None });
+        window.clear();
+        assert_eq!((window.len(), window.bytes()), (0, 0));
+        assert!(window.is_settled() && !window.has_failures());
+        let next = window.issue(record("t", "c"));
+        assert!(next > gone[1]);
+        window.settle(gone[0], Outcome::Acknowledged { partition: 0 });
+        assert_eq!(window.released(), next, "it still waits");
     }
 
     #[test]

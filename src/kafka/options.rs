@@ -60,6 +60,11 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("message.max.bytes", MESSAGE_MAX_BYTES),
     ("socket.keepalive.enable", "true"),
     ("socket.connection.setup.timeout.ms", "5000"),
+    // A connection that a firewall has forgotten shows by nothing else than a missing answer, for
+    // which librdkafka waits 60 s. The broker's own answer that its replicas are slow comes before:
+    // either way the batch is sent again under the same sequence number, so nothing is doubled.
+    ("socket.timeout.ms", "15000"),
+    ("request.timeout.ms", "10000"),
     ("reconnect.backoff.ms", "50"),
     ("reconnect.backoff.max.ms", "1000"),
     ("retry.backoff.ms", "50"),

@@ -188,6 +188,22 @@ impl ReplicationSession {
         Ok(got.as_deref() == Some("t"))
     }
 
+    /// The backend that holds the lock now, if any does.
+    pub async fn lock_holder(&mut self, key: i64) -> Result<Option<i32>, PostgresError> {
+        let holder = format!(
+            "SELECT pid FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 \
+                AND (classid::pg_catalog.int8 << 32) | objid::pg_catalog.int8 = {key} \
+                AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())"
+        );
+        let pid = self.query_value(&holder).await?;
+        Ok(pid.and_then(|pid| pid.parse().ok()))
+    }
+
+    /// The server's process for this session.
+    pub fn backend_pid(&self) -> i32 {
+        self.greeting.process_id
+    }
+
     /// Waits until no other session holds the lock, as long as that takes. The lock lives and dies
     /// with this connection, so whoever holds it is the one that can stream.
     ///

@@ -35,7 +35,7 @@ use backoff::Backoff;
 use disposition::{Disposition, disposition};
 use health::ServerEnd;
 use kill_point::KillPoint;
-use opening::{AfterSnapshot, Opened, Plan, StreamOrigin};
+use opening::{AfterSnapshot, Lead, Opened, Plan, StreamOrigin};
 use outbound::Outbound;
 use watching::{Unseen, Watch};
 
@@ -73,6 +73,8 @@ pub struct Relay {
     outbound: Outbound,
     /// What the pipeline's position belongs to.
     origin: Option<StreamOrigin>,
+    /// The server's process for our last session with the lead.
+    last_backend: Option<i32>,
     /// A snapshot of this process is complete.
     snapshot_taken: bool,
     /// A snapshot was begun and is not complete.
@@ -135,6 +137,7 @@ impl Relay {
             stop,
             outbound,
             origin: None,
+            last_backend: None,
             snapshot_taken: false,
             in_snapshot: false,
             show_at: outbound::every(SHOW_INTERVAL),
@@ -204,8 +207,19 @@ impl Relay {
             SnapshotMode::Always if self.snapshot_taken => SnapshotMode::Initial,
             mode => mode,
         };
+        let last_backend = self.last_backend;
+        let connecting = {
+            let config = config.clone();
+            async move { opening::connect(&config, last_backend).await }
+        };
+        let (session, lead) = self.drive(connecting).await??;
+        if lead == Lead::AnotherInstance {
+            self.outbound.give_up()?;
+        }
         let known = self.known();
-        let opening = async move { opening::open(&config, snapshot, &view, known.as_ref()).await };
+        let opening = async move {
+            opening::open((session, lead), &config, snapshot, &view, known.as_ref()).await
+        };
         let Opened {
             session,
             origin,
@@ -214,6 +228,7 @@ impl Relay {
             types,
             plan,
         } = self.drive(opening).await??;
+        self.last_backend = Some(session.backend_pid());
         self.outbound.pipeline.learn_types(types);
         // What an earlier stream left in flight settles first, or rows that the server sends again
         // could overtake their own first copies.

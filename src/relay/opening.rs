@@ -57,17 +57,48 @@ pub(super) enum AfterSnapshot {
     Nothing,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead {
+    Ours,
+    /// Still with our last session, of which the server does not know yet that it is over.
+    OurLastSession,
+    AnotherInstance,
+}
+
+/// A session, and who has the lead. `last_backend` is the server's process for our last one that
+/// had it.
+pub(super) async fn connect(
+    config: &Config,
+    last_backend: Option<i32>,
+) -> Result<(ReplicationSession, Lead), RelayError> {
+    let mut session = postgres::connect_replication(&config.postgres).await?;
+    session.prepare(config.postgres.wal_sender_timeout).await?;
+    let key = config.slot.name.advisory_key();
+    let lead = if session.try_lock(key).await? {
+        Lead::Ours
+    } else if last_backend.is_some() && session.lock_holder(key).await? == last_backend {
+        Lead::OurLastSession
+    } else {
+        Lead::AnotherInstance
+    };
+    Ok((session, lead))
+}
+
 /// `snapshot` is the mode that counts now; a process takes `always` once. `known` is the slot that
 /// this process has streamed from, and how far it was confirmed.
 pub(super) async fn open(
+    (mut session, lead): (ReplicationSession, Lead),
     config: &Config,
     snapshot: SnapshotMode,
     view: &View,
     known: Option<&(StreamOrigin, Lsn)>,
 ) -> Result<Opened, RelayError> {
-    let mut session = postgres::connect_replication(&config.postgres).await?;
-    session.prepare(config.postgres.wal_sender_timeout).await?;
-    take_lead(&mut session, config, view).await?;
+    match lead {
+        Lead::Ours => view.set_role(Role::Leader),
+        Lead::OurLastSession | Lead::AnotherInstance => {
+            wait_for_lead(&mut session, config, view).await?;
+        }
+    }
     let identity = session.identify_system().await?;
     let here = StreamOrigin {
         system_id: identity.system_id,
@@ -221,20 +252,15 @@ fn announce(config: &Config, snapshot: Snapshot, then: AfterSnapshot) -> Plan {
 
 /// Lock and stream end together, because both belong to this connection: no instance can hold one
 /// without the other, and a waiting one is woken by the server.
-async fn take_lead(
+async fn wait_for_lead(
     session: &mut ReplicationSession,
     config: &Config,
     view: &View,
 ) -> Result<(), RelayError> {
-    let key = config.slot.name.advisory_key();
-    if session.try_lock(key).await? {
-        view.set_role(Role::Leader);
-        return Ok(());
-    }
     view.set_state(State::Standby);
     view.set_role(Role::Standby);
     let waiting = CancelOnDrop(Some(session.canceller()));
-    session.lock(key).await?;
+    session.lock(config.slot.name.advisory_key()).await?;
     waiting.disarm();
     view.set_role(Role::Leader);
     view.metrics.takeovers.inc();

@@ -226,6 +226,25 @@ impl Outbound {
         }
     }
 
+    /// Another instance has the lead and sends what is outstanding here: a late copy of ours would
+    /// stand behind newer events for good. Only a request that is on the wire can still arrive.
+    pub(super) fn give_up(&mut self) -> Result<(), RelayError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let records = self.pipeline.window().len();
+        tracing::warn!(
+            records,
+            "another instance has the lead: what Kafka has not acknowledged is left to it"
+        );
+        // Dropping the old producer gives up what it holds.
+        (self.publisher, self.reports) = self.sink.start()?;
+        self.pipeline.give_up();
+        self.trouble.forget();
+        self.view.unblock(Obstacle::Delivery);
+        Ok(())
+    }
+
     /// Also called while nothing is delivered: transactions without records are confirmed too.
     pub(super) fn count_confirmed(&mut self) {
         let now_us = Timestamp::from(SystemTime::now()).as_postgres_us();

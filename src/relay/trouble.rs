@@ -52,6 +52,12 @@ impl Trouble {
         current.last = failure;
     }
 
+    /// What failed is no concern of ours any more.
+    pub(super) fn forget(&mut self) {
+        self.current = None;
+        self.backoff.reset();
+    }
+
     pub(super) fn is_on(&self) -> bool {
         self.current.is_some()
     }

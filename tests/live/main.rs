@@ -15,6 +15,7 @@ mod delivery;
 mod faults;
 mod kill_points;
 mod lost;
+mod network;
 mod snapshot;
 mod source;
 mod stops;

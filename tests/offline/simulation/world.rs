@@ -9,7 +9,7 @@ use outboxd::router::{EventRouter, Options};
 
 use super::broker::{Broker, event_of};
 use super::log::{Log, Sent, Walsender};
-use super::{Faults, Tally};
+use super::{Chance, Faults, Tally};
 use crate::support::mutation::Random;
 
 /// Faults cease after this many steps, so that every schedule can end.
@@ -297,8 +297,21 @@ impl<'a> World<'a> {
             self.tally.cuts += 1;
             self.pipeline.end_stream();
             self.slot.updates.clear();
+            if self.random.one_in(4) {
+                self.give_up();
+            }
             self.phase = Phase::Cut;
         }
+    }
+
+    /// Another instance has the lead meanwhile.
+    fn give_up(&mut self) {
+        self.pipeline.give_up();
+        self.broker.lose_producer(&mut self.random);
+        self.outstanding = Outstanding {
+            first: self.outstanding.first + self.outstanding.records.len() as u64,
+            ..Outstanding::default()
+        };
     }
 
     fn start_process(&mut self) {

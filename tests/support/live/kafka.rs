@@ -10,6 +10,7 @@ use rdkafka::admin::{
 use rdkafka::client::DefaultClientContext;
 use tempfile::TempDir;
 
+use super::TcpProxy;
 use super::acl::{self, Operation, Resource};
 use super::process::{end, free_port, signal, wait_for_port};
 
@@ -46,11 +47,26 @@ impl Kafka {
 
     /// With further lines for the broker's properties; the last line for a property counts.
     pub fn start_with(more: &str) -> Self {
+        let guarded_port = free_port();
+        Self::start_telling(guarded_port, guarded_port, more)
+    }
+
+    /// A broker and a proxy before its second listener. A client that begins at the proxy stays
+    /// behind it, because there the broker names the proxy as its own address.
+    pub fn start_behind_proxy() -> (Self, TcpProxy) {
+        let guarded_port = free_port();
+        let proxy = TcpProxy::start(guarded_port);
+        let kafka = Self::start_telling(guarded_port, proxy.port(), "");
+        (kafka, proxy)
+    }
+
+    /// `told` is the port that the second listener tells its clients.
+    fn start_telling(guarded_port: u16, told: u16, more: &str) -> Self {
         let folder = TempDir::with_prefix("outboxd-kafka-").unwrap();
         let mut kafka = Self {
             folder,
             port: free_port(),
-            guarded_port: free_port(),
+            guarded_port,
             child: None,
         };
         let controller = free_port();
@@ -58,7 +74,7 @@ impl Kafka {
             "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:{controller}\n\
              controller.listener.names=CONTROLLER\n\
              listeners=PLAINTEXT://127.0.0.1:{port},GUARDED://127.0.0.1:{guarded},CONTROLLER://127.0.0.1:{controller}\n\
-             advertised.listeners=PLAINTEXT://127.0.0.1:{port},GUARDED://127.0.0.1:{guarded}\n\
+             advertised.listeners=PLAINTEXT://127.0.0.1:{port},GUARDED://127.0.0.1:{told}\n\
              listener.security.protocol.map=PLAINTEXT:PLAINTEXT,GUARDED:{protocol},CONTROLLER:PLAINTEXT\n\
              log.dirs={data}\nnum.partitions=3\ndefault.replication.factor=1\n\
              offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n\

@@ -2,20 +2,24 @@
 
 mod acl;
 mod consumer;
+mod follower;
 mod kafka;
 mod postgres;
 mod process;
+mod proxy;
 mod relay;
 mod scene;
 mod shop;
 
 pub use acl::{Operation, Resource};
 pub use consumer::{Consumer, Event, Tally};
+pub use follower::Follower;
 pub use kafka::{Kafka, PASSWORD, USER};
 pub use postgres::{Postgres, Shutdown, Version};
 pub use process::{free_port, memory_kib, signal};
+pub use proxy::{Direction, TcpProxy};
 pub use relay::Relay;
-pub use scene::Scene;
+pub use scene::{Lines, Scene};
 pub use shop::Shop;
 
 use std::path::PathBuf;

@@ -1,12 +1,19 @@
+use std::collections::BTreeSet;
 use std::io;
 use std::net::TcpListener;
 use std::process::{Child, Command};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A port that was free a moment ago.
+/// Below the range from which the kernel takes ports for outgoing connections: it stays free between
+/// here and the server's start, and while the server is down.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap();
+    (0..1000)
+        .map(|_| rand::random_range(20_000..32_000))
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok() && given.insert(*port))
+        .expect("one port of a thousand tries is free")
 }
 
 /// Sends a signal by name to one process.

@@ -1,6 +1,6 @@
 use tokio_postgres::Client;
 
-use super::{Kafka, Postgres, Shop, Version};
+use super::{Kafka, Postgres, Shop, TcpProxy, Version};
 
 /// Servers with the shop's tables and the topic of its events, in three partitions.
 pub struct Scene {
@@ -22,6 +22,23 @@ impl Scene {
         }
     }
 
+    /// With a line to each server, which a relay takes by [`Lines::settings`].
+    pub async fn open_with_lines(version: Version) -> (Self, Lines) {
+        let (postgres, client) = Self::source(version, &[]).await;
+        let (kafka, kafka_line) = Kafka::start_behind_proxy();
+        kafka.create_topic(Self::TOPIC, 3, &[]).await;
+        let lines = Lines {
+            postgres: TcpProxy::start(postgres.port),
+            kafka: kafka_line,
+        };
+        let scene = Self {
+            postgres,
+            kafka,
+            client,
+        };
+        (scene, lines)
+    }
+
     /// The halves of a scene, where several have one in common.
     pub async fn source(version: Version, settings: &[(&str, &str)]) -> (Postgres, Client) {
         let postgres = Postgres::start(version, settings);
@@ -34,5 +51,23 @@ impl Scene {
         let kafka = Kafka::start();
         kafka.create_topic(Self::TOPIC, 3, &[]).await;
         kafka
+    }
+}
+
+pub struct Lines {
+    pub postgres: TcpProxy,
+    pub kafka: TcpProxy,
+}
+
+impl Lines {
+    /// Takes a relay to both servers over the lines.
+    pub fn settings(&self) -> [String; 2] {
+        [
+            format!(
+                "postgres.url=postgresql://postgres@127.0.0.1:{}/postgres",
+                self.postgres.port()
+            ),
+            format!("kafka.bootstrap.servers=127.0.0.1:{}", self.kafka.port()),
+        ]
     }
 }

@@ -1,0 +1,211 @@
+//! Networks that are cut, silent or slow, on either side. What counts is what a consumer holds.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Consumer, Direction, Follower, Relay, Scene, Shop, Tally, TcpProxy, Version, wait_until,
+};
+
+const TOPIC: &str = Scene::TOPIC;
+const QUIET: Duration = Duration::from_millis(700);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A consumer of the topic, with all that can be asked of it afterwards.
+struct Reader {
+    consumer: Consumer,
+    tally: Tally,
+    follower: Follower,
+}
+
+impl Reader {
+    fn new(scene: &Scene) -> Self {
+        Self {
+            consumer: Consumer::new(&scene.kafka, TOPIC),
+            tally: Tally::default(),
+            follower: Follower::default(),
+        }
+    }
+
+    fn read_until(&mut self, events: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.tally.distinct() < events {
+            assert!(
+                Instant::now() < deadline,
+                "{} of {events} events",
+                self.tally.distinct()
+            );
+            self.read(Duration::from_millis(100));
+        }
+    }
+
+    fn read_more(&mut self, events: usize) {
+        self.read_until(self.tally.distinct() + events);
+    }
+
+    fn read_for(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.read(Duration::from_millis(50));
+        }
+    }
+
+    fn read(&mut self, patience: Duration) -> bool {
+        let event = self.consumer.next(patience);
+        if let Some(event) = &event {
+            self.tally.add(event);
+            self.follower.apply(event);
+        }
+        event.is_some()
+    }
+
+    /// Nothing is lost and every key is in order; the consumer's table is the source's.
+    async fn close(mut self, scene: &Scene, shop: Shop, relays: Vec<Relay>) {
+        let expected = shop.finish().await;
+        self.read_until(usize::try_from(expected.values().sum::<i64>()).unwrap());
+        for relay in relays {
+            assert!(relay.stop().success());
+        }
+        while self.read(QUIET) {}
+        self.tally.assert_complete_and_ordered(&expected);
+        self.follower.assert_equals_source(&scene.client).await;
+    }
+}
+
+type Fault = (&'static str, fn(&TcpProxy), fn(&TcpProxy));
+
+/// What is done to a line, and how it ends.
+const FAULTS: [Fault; 7] = [
+    ("cut, and refused", TcpProxy::cut, TcpProxy::heal),
+    (
+        "reset in the middle of a message",
+        |line| line.reset_within(777),
+        TcpProxy::heal,
+    ),
+    (
+        "silent, then everything goes on",
+        |line| line.hold(Direction::Both),
+        TcpProxy::heal,
+    ),
+    (
+        "nothing reaches the server",
+        |line| line.hold(Direction::ToServer),
+        TcpProxy::heal,
+    ),
+    (
+        "nothing comes back",
+        |line| line.hold(Direction::ToClient),
+        TcpProxy::heal,
+    ),
+    (
+        "slow drip",
+        |line| line.drip(100, Duration::from_millis(2)),
+        TcpProxy::heal,
+    ),
+    (
+        "half-open",
+        |line| line.hold(Direction::Both),
+        TcpProxy::heal_for_new_ones,
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_is_cut_silent_or_slow_loses_nothing_and_reorders_nothing() {
+    let (scene, lines) = Scene::open_with_lines(Version::V18).await;
+    let own = lines.settings();
+    let settings = [
+        own[0].as_str(),
+        own[1].as_str(),
+        "postgres.wal_sender_timeout=2s",
+        "kafka.socket.timeout.ms=3000",
+        "kafka.request.timeout.ms=2000",
+        "relay.max_in_flight_records=1000",
+        "relay.backoff_max=500ms",
+    ];
+    let relay = Relay::start(&scene.postgres, &scene.kafka, &settings);
+    relay.wait_for_state("streaming").await;
+    let shop = Shop::open(&scene.postgres, 500, u64::MAX).await;
+    let mut reader = Reader::new(&scene);
+    reader.read_until(200);
+    for (side, line) in [("PostgreSQL", &lines.postgres), ("Kafka", &lines.kafka)] {
+        for (what, begin, end) in FAULTS {
+            let repeats = reader.tally.repeats();
+            begin(line);
+            reader.read_for(Duration::from_millis(1500));
+            end(line);
+            let over = Instant::now();
+            reader.read_more(1000);
+            println!(
+                "{side} {what}: 1000 events {:?} later, repeats {}",
+                over.elapsed(),
+                reader.tally.repeats() - repeats
+            );
+        }
+    }
+    reader.close(&scene, shop, vec![relay]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_server_is_noticed_in_seconds() {
+    let (scene, lines) = Scene::open_with_lines(Version::V14).await;
+    let own = lines.settings();
+    let settings = [
+        own[0].as_str(),
+        own[1].as_str(),
+        "postgres.wal_sender_timeout=2s",
+    ];
+    let relay = Relay::start(&scene.postgres, &scene.kafka, &settings);
+    relay.wait_for_state("streaming").await;
+    lines.postgres.hold(Direction::Both);
+    let begun = Instant::now();
+    relay.wait_for_state("starting").await;
+    let noticed = begun.elapsed();
+    println!("a silent PostgreSQL was noticed after {noticed:?}");
+    assert!(noticed < Duration::from_secs(5), "{noticed:?}");
+    let error = relay.status().unwrap()["error"]["message"].clone();
+    assert!(error.as_str().unwrap().contains("said nothing"), "{error}");
+    lines.postgres.heal_for_new_ones();
+    relay.wait_for_state("streaming").await;
+    assert!(relay.stop().success());
+}
+
+/// The leader loses PostgreSQL and Kafka at once, and has records that are not acknowledged. When its
+/// line to Kafka is back, they are the other instance's: copies behind newer events would stay there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_lost_its_stream_sends_nothing_behind_its_successor() {
+    let (scene, lines) = Scene::open_with_lines(Version::V18).await;
+    let own = lines.settings();
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let first = Relay::start(&scene.postgres, &scene.kafka, &own);
+    first.wait_for_state("streaming").await;
+    let second = Relay::start(&scene.postgres, &scene.kafka, &[]);
+    second.wait_for_state("standby").await;
+    let shop = Shop::open(&scene.postgres, 500, u64::MAX).await;
+    let mut reader = Reader::new(&scene);
+    reader.read_until(200);
+
+    lines.kafka.cut();
+    wait_until(PATIENCE, "records wait for Kafka", async || {
+        first
+            .status()
+            .is_some_and(|status| status["in_flight_records"].as_u64() > Some(300))
+    })
+    .await;
+    lines.postgres.cut();
+    second.wait_for_state("streaming").await;
+    reader.read_more(1000);
+    lines.postgres.heal();
+    wait_until(PATIENCE, "the first one waits for the lead", async || {
+        first.logged("what Kafka has not acknowledged is left to it")
+    })
+    .await;
+    lines.kafka.heal();
+    reader.read_more(1000);
+    second.signal("TERM");
+    first.wait_for_state("streaming").await;
+    reader.read_more(500);
+    println!(
+        "lead and line lost at once: repeats {}",
+        reader.tally.repeats()
+    );
+    reader.close(&scene, shop, vec![first]).await;
+}
