@@ -1,7 +1,6 @@
 //! The command line exactly as typed. Nothing here can fail for the environment's reasons, so
 //! `--help` and `--version` always work.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -115,7 +114,7 @@ pub struct DemoArgs {
 pub struct HealthcheckArgs {
     /// Where it listens; without it OUTBOXD_HTTP_LISTEN, then 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<String>,
     /// Ask whether events flow, which a standby denies
     #[arg(long)]
     pub ready: bool,

@@ -2,10 +2,11 @@
 //! that has no other program to ask with.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use crate::cli::HealthcheckArgs;
+use crate::observe::ListenAddress;
 
 /// Below the three seconds that Docker and Kubernetes are told to wait.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -15,11 +16,16 @@ const MAX_ANSWER_BYTES: u64 = 4096;
 /// The body of the answer, or why there is none that is good. `environment` is
 /// `OUTBOXD_HTTP_LISTEN`.
 pub fn run(args: &HealthcheckArgs, environment: Option<&str>) -> Result<String, String> {
-    let listen = args
-        .listen
-        .map_or_else(|| from_environment(environment), Ok)?;
+    let (name, text) = match (&args.listen, environment) {
+        (Some(listen), _) => ("--listen", listen.as_str()),
+        (None, Some(listen)) => ("OUTBOXD_HTTP_LISTEN", listen.trim()),
+        (None, None) => ("the default", "127.0.0.1:9464"),
+    };
+    let listen: ListenAddress = text
+        .parse()
+        .map_err(|()| format!("{name}: \"{text}\" is not a host and port"))?;
     let path = if args.ready { "/readyz" } else { "/livez" };
-    let answer = ask(listen, path).map_err(|error| format!("no answer from {listen}: {error}"))?;
+    let answer = ask(&listen, path).map_err(|error| format!("no answer from {listen}: {error}"))?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let body = body.trim_end().to_owned();
     match head.split_whitespace().nth(1) {
@@ -29,18 +35,8 @@ pub fn run(args: &HealthcheckArgs, environment: Option<&str>) -> Result<String, 
     }
 }
 
-fn from_environment(listen: Option<&str>) -> Result<SocketAddr, String> {
-    match listen {
-        None => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 9464))),
-        Some(listen) => listen
-            .trim()
-            .parse()
-            .map_err(|_| format!("OUTBOXD_HTTP_LISTEN: \"{listen}\" is not an address and port")),
-    }
-}
-
-fn ask(listen: SocketAddr, path: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&reachable(listen), PATIENCE)?;
+fn ask(listen: &ListenAddress, path: &str) -> io::Result<String> {
+    let mut stream = connect(listen)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     write!(
@@ -50,6 +46,18 @@ fn ask(listen: SocketAddr, path: &str) -> io::Result<String> {
     let mut answer = String::new();
     stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+/// A name may stand for several addresses; the relay listens on one of them.
+fn connect(listen: &ListenAddress) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in (listen.host.as_str(), listen.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&reachable(address), PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 /// Who listens everywhere listens on loopback too.
@@ -71,7 +79,7 @@ mod tests {
 
     async fn check(listen: SocketAddr, ready: bool) -> Result<String, String> {
         let args = HealthcheckArgs {
-            listen: Some(listen),
+            listen: Some(listen.to_string()),
             ready,
         };
         let asked = tokio::task::spawn_blocking(move || run(&args, None));
@@ -82,8 +90,8 @@ mod tests {
     async fn a_standby_lives_and_is_not_ready() {
         let status = Status::new("n", "s", "p", SystemTime::UNIX_EPOCH);
         status.set_state(State::Standby, None, SystemTime::UNIX_EPOCH);
-        let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let served = serve(everywhere, Metrics::new().unwrap(), status).await;
+        let everywhere = "0.0.0.0:0".parse().unwrap();
+        let served = serve(&everywhere, Metrics::new().unwrap(), status).await;
         let address = served.unwrap();
         assert_eq!(check(address, false).await.as_deref(), Ok("alive"));
         assert_eq!(
@@ -103,12 +111,14 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_says_where_the_relay_listens() {
-        assert_eq!(from_environment(None), Ok(([127, 0, 0, 1], 9464).into()));
+    fn what_says_where_the_relay_listens_is_named_when_it_is_wrong() {
+        let args = HealthcheckArgs {
+            listen: None,
+            ready: false,
+        };
         assert_eq!(
-            from_environment(Some("[::]:80")),
-            Ok("[::]:80".parse().unwrap())
+            run(&args, Some("here")),
+            Err("OUTBOXD_HTTP_LISTEN: \"here\" is not a host and port".to_owned())
         );
-        assert!(from_environment(Some("here")).is_err());
     }
 }

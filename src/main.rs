@@ -103,7 +103,7 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
         Ok(None) => {}
         Err(error) => tracing::warn!("systemd cannot be told the state: {error}"),
     }
-    if let Some(listen) = config.http.listen {
+    if let Some(listen) = &config.http.listen {
         let address = serve(listen, view.metrics.clone(), view.status.clone())
             .await
             .map_err(|error| Problem {

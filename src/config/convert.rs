@@ -9,7 +9,8 @@ use super::{Config, Note};
 
 /// The TOML that does the same as the files that `config` was read from: every value that differs
 /// from outboxd's own default, with the property it came from, and above them what else was said
-/// about those files. Secrets are not written down; a line says which variable to set.
+/// about those files. Secrets are not written down; a line holds their place. What is missing for a
+/// run is said too.
 pub fn to_toml(config: &Config) -> String {
     let mut text = String::from("# Made by `outboxd convert`.\n");
     for note in &config.notes {
@@ -21,6 +22,28 @@ pub fn to_toml(config: &Config) -> String {
         let lines = sections.entry(section).or_default();
         lines.push(line(key, name, setting));
     }
+    let secrets = config
+        .settings
+        .iter()
+        .filter(|(key, _)| keys::is_secret(key));
+    let variables: Vec<String> = secrets.map(|(key, _)| variable(key)).collect();
+    if !variables.is_empty() {
+        text += &remark(&Note::warning(
+            "secrets",
+            format!(
+                "they are not written down; set {} in the environment, or take the lines with \"***\" in",
+                variables.join(", ")
+            ),
+        ));
+    }
+    if is_missing(config, BROKERS) {
+        text += &remark(&Note::warning(
+            BROKERS,
+            "is not set, and the relay does not start without: give the worker's file as the second argument, or name the brokers below",
+        ));
+        let line = "# \"bootstrap.servers\" = \"HOST:PORT\"\n".to_owned();
+        sections.entry("kafka").or_default().insert(0, line);
+    }
     for (section, lines) in sections {
         text += "\n";
         if !section.is_empty() {
@@ -31,6 +54,19 @@ pub fn to_toml(config: &Config) -> String {
         }
     }
     text
+}
+
+const BROKERS: &str = "kafka.bootstrap.servers";
+
+fn is_missing(config: &Config, key: &str) -> bool {
+    let setting = config.settings.get(key);
+    setting.is_none_or(|setting| setting.value.trim().is_empty())
+}
+
+/// The environment's name for a key.
+fn variable(key: &str) -> String {
+    let name = key.to_ascii_uppercase().replace(['.', '-'], "_");
+    format!("OUTBOXD_{name}")
 }
 
 fn remark(note: &Note) -> String {
@@ -52,8 +88,8 @@ fn line(key: &str, name: &str, setting: &Setting) -> String {
         origin => format!("  # {origin}"),
     };
     if keys::is_secret(key) {
-        let variable = key.to_ascii_uppercase().replace(['.', '-'], "_");
-        return format!("# {name}: a secret; set OUTBOXD_{variable} in the environment{origin}\n");
+        let (name, variable) = (quoted_name(name), variable(key));
+        return format!("# {name} = \"***\"{origin}: a secret, or {variable} in the environment\n");
     }
     let value = if keys::is_path(key) {
         let absolute = std::path::absolute(Path::new(&setting.value));

@@ -1,6 +1,7 @@
 //! Every key of outboxd's own: name, default, meaning. `docs/configuration.md` is made of this.
 
 use super::Fault;
+use super::limits::{Limits, Unit};
 use super::nearest::nearest;
 use crate::kafka;
 
@@ -22,6 +23,12 @@ enum Kind {
     Path,
     /// The beginning of keys whose rest the user names.
     Prefix,
+    /// A duration, a size or a number.
+    Limited(Limits),
+    /// What somebody or something is called: without control characters.
+    Name,
+    /// The same, several of them.
+    Names,
 }
 
 pub(super) const POSTGRES_URL: &str = "postgres.url";
@@ -54,6 +61,70 @@ const fn path(name: &'static str, help: &'static str) -> Key {
     }
 }
 
+const fn name(name: &'static str, default: &'static str, help: &'static str) -> Key {
+    Key {
+        kind: Kind::Name,
+        ..key(name, default, help)
+    }
+}
+
+const fn names(name: &'static str, default: &'static str, help: &'static str) -> Key {
+    Key {
+        kind: Kind::Names,
+        ..key(name, default, help)
+    }
+}
+
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const KIB: u64 = 1024;
+const GIB: u64 = 1 << 30;
+
+/// A duration between two numbers of milliseconds.
+const fn duration(
+    name: &'static str,
+    default: &'static str,
+    (least, most): (u64, u64),
+    help: &'static str,
+) -> Key {
+    let unit = Unit::Milliseconds;
+    limited(name, default, Limits { least, most, unit }, help)
+}
+
+const fn size(
+    name: &'static str,
+    default: &'static str,
+    (least, most): (u64, u64),
+    help: &'static str,
+) -> Key {
+    let unit = Unit::Bytes;
+    limited(name, default, Limits { least, most, unit }, help)
+}
+
+const fn number(
+    name: &'static str,
+    default: &'static str,
+    (least, most): (u64, u64),
+    help: &'static str,
+) -> Key {
+    let unit = Unit::One;
+    limited(name, default, Limits { least, most, unit }, help)
+}
+
+const fn limited(
+    name: &'static str,
+    default: &'static str,
+    limits: Limits,
+    help: &'static str,
+) -> Key {
+    Key {
+        kind: Kind::Limited(limits),
+        ..key(name, default, help)
+    }
+}
+
 const fn prefix(name: &'static str, help: &'static str) -> Key {
     Key {
         name,
@@ -65,21 +136,21 @@ const fn prefix(name: &'static str, help: &'static str) -> Key {
 
 #[rustfmt::skip]
 pub const KEYS: &[Key] = &[
-    key("name", "outboxd",
+    name("name", "outboxd",
         "Name of this relay in logs and on the status page, and its application_name in PostgreSQL."),
     secret(POSTGRES_URL,
         "`postgresql://user@host:port/database?sslmode=…`, with several hosts separated by commas, or libpq's keywords (`host=… user=…`). The keys below count more."),
-    key("postgres.host", "localhost",
+    names("postgres.host", "localhost",
         "Host name, address, or the folder of a Unix socket. Several, separated by commas, are tried in order."),
     key("postgres.port", "5432", "One port for all hosts, or one for each, separated by commas."),
-    key("postgres.user", "",
+    name("postgres.user", "",
         "Role to log in as. It needs LOGIN and REPLICATION, and SELECT on the outbox table for a snapshot."),
     secret("postgres.password",
         "Better kept in `postgres.password_file`, in the environment or in libpq's password file."),
     path("postgres.password_file", "File whose first line is the password."),
     path("postgres.passfile",
         "libpq's password file, used where no password is set. Without it: `PGPASSFILE`, then `~/.pgpass`."),
-    key("postgres.database", "", "Database with the outbox table. Without it: the role's name."),
+    name("postgres.database", "", "Database with the outbox table. Without it: the role's name."),
     key("postgres.sslmode", "prefer",
         "`disable`, `allow`, `prefer`, `require`, `verify-ca` or `verify-full`, as in libpq."),
     path("postgres.sslrootcert", "PEM file with the certificates to trust."),
@@ -88,49 +159,49 @@ pub const KEYS: &[Key] = &[
     secret("postgres.sslpassword", "Passphrase of the client's key."),
     key("postgres.target_session_attrs", "any",
         "`any`, `read-write` or `primary`: which of several hosts to take."),
-    key(CONNECT_TIMEOUT, "10s",
+    duration(CONNECT_TIMEOUT, "10s", (10, HOUR),
         "For each host: name resolution, connection, TLS and authentication together."),
-    key("postgres.wal_sender_timeout", "10s",
+    duration("postgres.wal_sender_timeout", "10s", (100, HOUR),
         "The replication session's own `wal_sender_timeout`: how soon the server gives slot and lead free when the relay's machine vanishes. Shorter: faster takeover; too short for the network: reconnects."),
-    key("slot.name", "outboxd", "Replication slot. One relay streams from it; a second one waits."),
+    name("slot.name", "outboxd", "Replication slot. One relay streams from it; a second one waits."),
     key("slot.create", "missing", "`missing`: make the slot where it does not exist. `never`: stop instead."),
     key("slot.failover", "false", "Let standbys keep a copy of the slot (PostgreSQL 17 and later)."),
     key("slot.drop_on_stop", "false",
         "Drop the slot at a clean stop. **Dangerous**: what is committed while the relay is down is not streamed, and is lost where the outbox does not keep its rows; the next start publishes what the table holds once more (`snapshot.mode`). A stop with something outstanding, or with a row that blocks, keeps the slot."),
-    key("publication.name", "outboxd", "Publication to read through."),
+    name("publication.name", "outboxd", "Publication to read through."),
     key("publication.create", "missing",
         "`missing`: make it for the outbox table where it does not exist. `never`: stop instead, with the SQL that makes it. Debezium's ways: `filtered` also corrects the tables of one that exists, `all_tables` makes it FOR ALL TABLES, `no_tables` makes it empty."),
     key("publication.via_partition_root", "true",
         "A publication that the relay makes sends rows of partitions as rows of the partitioned table."),
     key("snapshot.mode", "initial",
         "`initial`: with a new slot, the rows that are in the table are published first. `no_data`: they are not. `initial_only`: they are, then the relay ends. `always`: at each start. `when_needed`: as initial, and a slot that the server has invalidated is replaced."),
-    key("snapshot.fetch_bytes", "1MiB", "Bytes of rows that one fetch of the snapshot may hold."),
+    size("snapshot.fetch_bytes", "1MiB", (1, GIB), "Bytes of rows that one fetch of the snapshot may hold."),
     prefix("snapshot.select.",
         "`snapshot.select.\"schema.table\"`: a SELECT that gives the rows to publish instead of all."),
-    key("outbox.table", "public.outbox",
+    name("outbox.table", "public.outbox",
         "The outbox table as schema.table, with exact case; a part with a dot in it in double quotes."),
     key("outbox.tables_include", "",
         "Instead of `outbox.table`: regular expressions over schema.table, matched whole and without regard to case, as Debezium's `table.include.list`."),
     key("outbox.tables_exclude", "", "Likewise Debezium's `table.exclude.list`."),
     key("outbox.schemas_include", "", "Likewise Debezium's `schema.include.list`."),
     key("outbox.schemas_exclude", "", "Likewise Debezium's `schema.exclude.list`."),
-    key("outbox.id", "id", "Column that becomes the header `id`."),
-    key("outbox.key", "aggregateid",
+    name("outbox.id", "id", "Column that becomes the header `id`."),
+    name("outbox.key", "aggregateid",
         "Column that becomes the record's key: events of one key stay in order."),
-    key("outbox.payload", "payload", "Column that becomes the record's value."),
-    key("outbox.route_by", "aggregatetype", "Column that decides the topic."),
+    name("outbox.payload", "payload", "Column that becomes the record's value."),
+    name("outbox.route_by", "aggregatetype", "Column that decides the topic."),
     key("outbox.topic_regex", "(?<routedByValue>.*)",
         "Java regular expression that the routed value has to match whole; else the value itself is the topic."),
-    key("outbox.topic", "outbox.event.${routedByValue}",
+    name("outbox.topic", "outbox.event.${routedByValue}",
         "Topic, with `${name}` and `$1` for the regular expression's groups."),
-    key("outbox.headers", "",
+    names("outbox.headers", "",
         "Further columns as headers: `column` or `column:header`. A list, or separated by commas."),
-    key("outbox.envelope", "",
+    names("outbox.envelope", "",
         "Columns beside the payload in a JSON envelope: `column` or `column:field`."),
-    key("outbox.partition", "", "Column (int4) with the number of the partition."),
+    name("outbox.partition", "", "Column (int4) with the number of the partition."),
     key("outbox.missing_column", "error",
         "`error` or `ignore`: a column of `outbox.headers`, `outbox.envelope` or `outbox.partition` that the table lacks."),
-    key("outbox.timestamp", "",
+    name("outbox.timestamp", "",
         "Column with the record's timestamp (timestamp or timestamptz). Without it the transaction's commit time."),
     key("outbox.on_update", "warn",
         "`warn` or `error`: an updated row publishes nothing and is counted. `fatal`: the relay stops before it."),
@@ -147,9 +218,9 @@ pub const KEYS: &[Key] = &[
     key("outbox.header_format", "raw", "The same for headers, and `simple`: Kafka Connect's SimpleHeaderConverter."),
     key("outbox.context_headers", "false",
         "Debezium's headers `__debezium.context.*` on every record: the prefix, task, connector and a new id for each run."),
-    key("outbox.schema_prefix", "",
+    name("outbox.schema_prefix", "",
         "Debezium's `topic.prefix`: the first part of the name of an envelope's schema, which `json_with_schemas` shows, and in the context headers."),
-    key("outbox.schema_version", "",
+    name("outbox.schema_version", "",
         "Column with the version of an envelope's schema, which `json_with_schemas` shows."),
     key("outbox.columns_include", "",
         "Columns to have at all: regular expressions over schema.table.column, matched whole and without regard to case, as Debezium's `column.include.list`."),
@@ -163,13 +234,13 @@ pub const KEYS: &[Key] = &[
     key("types.interval", "numeric",
         "interval: `interval.handling.mode`. `numeric` (microseconds) or `string`."),
     key("types.hstore", "json", "hstore: `hstore.handling.mode`. `json` or `map`."),
-    key("types.money_fraction_digits", "2", "money: digits behind the point."),
+    number("types.money_fraction_digits", "2", (0, 30), "money: digits behind the point."),
     key("types.include_unknown", "false",
         "Types that Debezium does not know as bytes of their text, else as if the column were not there."),
-    key("kafka.bootstrap.servers", "",
-        "Brokers to start from, host:port separated by commas. Any other key of this section with a dot in its name goes to librdkafka as it is (`compression.type`, `security.protocol`, `ssl.ca.location` …), save what carries the guarantees."),
+    names("kafka.bootstrap.servers", "",
+        "Brokers to start from, host:port separated by commas. Any other key of this section goes to librdkafka as it is (`compression.type`, `security.protocol`, `ssl.ca.location` …), save what carries the guarantees."),
     path("kafka.sasl_password_file", "File whose first line is `sasl.password`."),
-    key("kafka.topic_timeout", "10s",
+    duration("kafka.topic_timeout", "10s", (1, HOUR),
         "How long a first record waits for its topic to be there before the relay reports it as blocked."),
     key("topics.create", "brokers",
         "A topic that is missing. `brokers`: they make it, where their `auto.create.topics.enable` says so. `missing`: the relay makes it, as the keys below say. `never`: the relay waits until it is there. As long as it is missing the relay is blocked and goes on by itself."),
@@ -177,28 +248,28 @@ pub const KEYS: &[Key] = &[
     key("topics.replication_factor", "-1", "Replicas of each partition; -1 is the brokers' default."),
     prefix("topics.config.",
         "`topics.config.\"retention.ms\"`: a topic's own setting, under Kafka's name."),
-    key("topics.groups", "",
+    names("topics.groups", "",
         "Names of groups of topics that are made in another way, separated by commas. The first group that takes a topic's name counts; without one the keys above do. As `topic.creation.groups` of Kafka Connect."),
     prefix("topics.group.",
         "`topics.group.NAME.include` and `.exclude`: regular expressions, matched whole; `.partitions` and `.replication_factor`, without which those above count; `.config.\"retention.ms\"`, of which none is inherited."),
-    key("relay.max_in_flight_bytes", "16MiB",
+    size("relay.max_in_flight_bytes", "16MiB", (KIB, 64 * GIB),
         "Memory of the records that Kafka has not acknowledged; librdkafka holds a copy of each. Beyond it nothing is read from PostgreSQL."),
-    key("relay.max_in_flight_records", "50000",
+    number("relay.max_in_flight_records", "50000", (1, 10_000_000),
         "The same as a number of records: the most that can be repeated after a crash."),
-    key("relay.status_interval", "10s", "A status update goes to PostgreSQL at least this often."),
-    key("relay.confirm_interval", "100ms",
+    duration("relay.status_interval", "10s", (1, HOUR), "A status update goes to PostgreSQL at least this often."),
+    duration("relay.confirm_interval", "100ms", (1, HOUR),
         "A moved position is confirmed at most this often. Longer: more repeats after a crash."),
-    key("relay.shutdown_timeout", "30s",
+    duration("relay.shutdown_timeout", "30s", (1, DAY),
         "How long a stop waits for Kafka. What is not acknowledged then is sent again at the next start."),
-    key("relay.backoff_min", "100ms", "First pause after a failure; doubled each time."),
-    key("relay.backoff_max", "10s", "Longest pause between two attempts."),
-    key("relay.health_interval", "5s", "How often the slot is looked at on the server."),
+    duration("relay.backoff_min", "100ms", (1, HOUR), "First pause after a failure; doubled each time."),
+    duration("relay.backoff_max", "10s", (1, HOUR), "Longest pause between two attempts."),
+    duration("relay.health_interval", "5s", (10, HOUR), "How often the slot is looked at on the server."),
     key("relay.on_blocked", "wait",
         "A row that cannot be routed or delivered. `wait`: keep the connection and try again what can heal. `exit`: end with status 1. Nothing is confirmed either way."),
-    key("heartbeat.interval", "",
+    duration("heartbeat.interval", "", (1, DAY),
         "How often a heartbeat is published and `heartbeat.query` is run; empty or `0s`: never. An idle outbox confirms its position without either."),
-    key("heartbeat.topic", "", "Topic of the heartbeats. Without it none are published."),
-    key("heartbeat.name", "", "What a heartbeat's key says: Debezium's `topic.prefix`. Without it the relay's name."),
+    name("heartbeat.topic", "", "Topic of the heartbeats. Without it none are published."),
+    name("heartbeat.name", "", "What a heartbeat's key says: Debezium's `topic.prefix`. Without it the relay's name."),
     key("heartbeat.query", "",
         "Statement to run in the database at each heartbeat. That it fails is told, and stops nothing."),
     key("http.listen", "127.0.0.1:9464",
@@ -228,10 +299,30 @@ pub(super) fn is_known(name: &str) -> bool {
     find(name).is_some() || kafka_property(name).is_some()
 }
 
-/// librdkafka's name of a key that goes there.
+/// librdkafka's name of a key that goes there. A name without a dot has to be one that it has.
 pub(super) fn kafka_property(name: &str) -> Option<&str> {
     name.strip_prefix("kafka.")
-        .filter(|name| name.contains('.'))
+        .filter(|name| name.contains('.') || kafka::is_property(name))
+}
+
+pub(super) fn limits(name: &str) -> Option<Limits> {
+    match find(name)?.kind {
+        Kind::Limited(limits) => Some(limits),
+        _ => None,
+    }
+}
+
+/// Keys whose value is a name, or a list of names.
+pub(super) fn of_names() -> impl Iterator<Item = &'static Key> {
+    KEYS.iter()
+        .filter(|key| matches!(key.kind, Kind::Name | Kind::Names))
+}
+
+impl Key {
+    /// Its value is a list.
+    pub(super) fn is_list(&self) -> bool {
+        self.kind == Kind::Names
+    }
 }
 
 pub(super) fn is_path(name: &str) -> bool {

@@ -16,6 +16,7 @@ mod door;
 mod environment;
 mod error;
 mod keys;
+mod limits;
 mod nearest;
 mod passfile;
 mod reference;

@@ -1,7 +1,7 @@
 //! `docs/configuration.md`, from the definitions that the code reads.
 
 use super::connector::{Row, tables};
-use super::keys::KEYS;
+use super::keys::{KEYS, limits};
 
 /// Every key of outboxd's own, as a Markdown table.
 pub fn keys_reference() -> String {
@@ -15,7 +15,11 @@ pub fn keys_reference() -> String {
             "" => String::new(),
             default => format!("`{}`", cell(default)),
         };
-        text += &format!("| `{name}` | {default} | {} |\n", cell(key.help));
+        let limits = match limits(key.name) {
+            Some(limits) => format!(" {limits}."),
+            None => String::new(),
+        };
+        text += &format!("| `{name}` | {default} | {}{limits} |\n", cell(key.help));
     }
     text
 }

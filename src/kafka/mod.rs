@@ -29,6 +29,6 @@ pub use delivery::{DeliveryReport, DeliveryReports, Fate};
 pub use error::{DeliveryError, DeliveryErrorKind, PublishError, SizeLimit};
 pub use health::Health;
 pub use options::{Options, OptionsError};
-pub(crate) use properties::is_secret;
+pub(crate) use properties::{is_property, is_secret};
 pub use publisher::Publisher;
 pub use reading::{Offsets, ReadError, Reading, StoredRecord};

@@ -138,6 +138,11 @@ pub(super) fn canonical(property: &str) -> &str {
         .map_or(property, |(_, name)| name)
 }
 
+/// librdkafka's own name of something that a producer can be told.
+pub(crate) fn is_property(name: &str) -> bool {
+    KNOWN.lines().any(|known| known == name)
+}
+
 /// Anything that opens a door: passwords, secrets, keys, and the one free-form list they can be in.
 pub(crate) fn is_secret(property: &str) -> bool {
     ["password", "passphrase", "secret", "key.pem"]

@@ -20,11 +20,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Metrics, Status, page};
+use super::{ListenAddress, Metrics, Status, page};
 
 #[derive(Debug)]
 pub struct HttpError {
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
     pub source: std::io::Error,
 }
 
@@ -78,12 +78,16 @@ impl Site {
 /// Binds and serves until the runtime ends. Returns the address, which tells the port where 0 was
 /// asked for.
 pub async fn serve(
-    listen: SocketAddr,
+    listen: &ListenAddress,
     metrics: Metrics,
     status: Status,
 ) -> Result<SocketAddr, HttpError> {
-    let fail = |source| HttpError { listen, source };
-    let listener = TcpListener::bind(listen).await.map_err(fail)?;
+    let fail = |source| HttpError {
+        listen: listen.clone(),
+        source,
+    };
+    let address = (listen.host.as_str(), listen.port);
+    let listener = TcpListener::bind(address).await.map_err(fail)?;
     let address = listener.local_addr().map_err(fail)?;
     let site = Arc::new(Site::new(metrics, status));
     tokio::spawn(async move {
@@ -219,7 +223,6 @@ fn respond(
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
     use std::time::SystemTime;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -258,8 +261,8 @@ mod tests {
     }
 
     async fn served(state: State) -> SocketAddr {
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        serve(listen, Metrics::new().unwrap(), status(state))
+        let listen = "localhost:0".parse().unwrap();
+        serve(&listen, Metrics::new().unwrap(), status(state))
             .await
             .unwrap()
     }
@@ -346,7 +349,8 @@ mod tests {
     async fn an_address_in_use_is_named() {
         let taken = served(State::Starting).await;
         let metrics = Metrics::new().unwrap();
-        let error = serve(taken, metrics, status(State::Starting))
+        let listen = taken.to_string().parse().unwrap();
+        let error = serve(&listen, metrics, status(State::Starting))
             .await
             .unwrap_err();
         let expected = format!("cannot listen on {taken} for HTTP: ");

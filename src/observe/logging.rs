@@ -36,7 +36,7 @@ pub fn init_logging(options: &LogOptions) -> Result<(), String> {
 
 /// A level concerns outboxd itself, librdkafka's lines included; what libraries say below a warning
 /// is for who names them in directives (`outboxd=debug,hyper=trace`).
-fn filter(level: &str) -> Result<EnvFilter, String> {
+pub(super) fn filter(level: &str) -> Result<EnvFilter, String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let directives = match level.to_ascii_lowercase().as_str() {
         level @ ("off" | "error") => level.to_owned(),

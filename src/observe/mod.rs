@@ -12,6 +12,6 @@ mod systemd;
 pub use http::{HttpError, serve};
 pub use logging::{Repeated, escaped, init_logging};
 pub use metrics::{Metrics, begin_at_zero, follow};
-pub use options::{HttpOptions, LogFormat, LogOptions};
+pub use options::{HttpOptions, ListenAddress, LogFormat, LogOptions};
 pub use status::{Positions, Problem, Role, ShownSetting, SlotFacts, State, Status};
 pub use systemd::Supervisor;

@@ -38,6 +38,7 @@ pub use inspect::{ColumnRole, ConnectType, InspectedColumn};
 pub use options::{JsonEmptyArrays, JsonNulls, MissingField, OnUpdate, Options, RunContext};
 pub use placement::{Placement, PlacementError, PlacementTarget};
 pub use record::{Header, Record};
+pub use topic::illegal as illegal_topic;
 pub use topic::{DEFAULT_REGEX, DEFAULT_REPLACEMENT, TopicRoute, TopicRouteError};
 
 #[derive(Debug)]

@@ -38,6 +38,11 @@ pub enum TopicRouteError {
         replacement: String,
         reason: &'static str,
     },
+    /// No topic that it makes could be one of Kafka's.
+    Illegal {
+        replacement: String,
+        reason: &'static str,
+    },
 }
 
 pub const DEFAULT_REGEX: &str = "(?<routedByValue>.*)";
@@ -62,11 +67,17 @@ impl TopicRoute {
         let translated = java::regex::translate(pattern, false).map_err(refuse)?;
         let first = compile(&translated)?;
         let whole = compile(&format!("^(?:{translated})\\z"))?;
-        let replacement = parse_replacement(replacement, &first)?;
+        let parts = parse_replacement(replacement, &first)?;
+        if let Some(reason) = parts.iter().find_map(Part::illegal) {
+            return Err(TopicRouteError::Illegal {
+                replacement: replacement.to_owned(),
+                reason,
+            });
+        }
         Ok(Self {
             whole,
             first,
-            replacement,
+            replacement: parts,
         })
     }
 
@@ -103,8 +114,18 @@ impl TopicRoute {
     }
 }
 
+impl Part {
+    /// A text that no topic can have in it. What groups add may make a short one whole.
+    fn illegal(&self) -> Option<&'static str> {
+        match self {
+            Self::Text(text) if !matches!(text.as_str(), "." | "..") => illegal(text),
+            _ => None,
+        }
+    }
+}
+
 /// Why Kafka would not take the name.
-pub(super) fn illegal(topic: &str) -> Option<&'static str> {
+pub fn illegal(topic: &str) -> Option<&'static str> {
     const MAX_LENGTH: usize = 249;
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     match topic {
@@ -226,6 +247,10 @@ impl fmt::Display for TopicRouteError {
             } => {
                 write!(f, "\"{replacement}\" is not a replacement: {reason}")
             }
+            Self::Illegal {
+                replacement,
+                reason,
+            } => write!(f, "\"{replacement}\" gives no topic name: {reason}"),
         }
     }
 }
@@ -246,7 +271,7 @@ mod tests {
         assert_eq!(TopicRoute::default().topic(""), "outbox.event.");
         assert_eq!(topic("(.*)", "$1_events", "order"), "order_events");
         assert_eq!(topic("(.*)", "$12", "order"), "order2");
-        assert_eq!(topic("(.*)", "\\$1", "order"), "$1");
+        assert_eq!(topic("(.*)", "\\a$1", "order"), "aorder");
         assert_eq!(topic("(?<a>.)(.*)", "${a}-$2", "xyz"), "x-yz");
         assert_eq!(topic(".*", "constant", "order"), "constant");
         // The whole matches by its second branch, the first place by the first.
@@ -267,6 +292,12 @@ mod tests {
             error.to_string(),
             "\"e.${routedBy}\" names group \"routedBy\", which the regex lacks (it names routedByValue)"
         );
+        let error = TopicRoute::new(".*", "order events").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "\"order events\" gives no topic name: it has other characters than a-z, A-Z, 0-9, ., _ and -"
+        );
+        assert!(TopicRoute::new("(.*)", "$1..$1").is_ok());
         assert!(TopicRoute::new(".*", "$1").is_err());
         assert!(TopicRoute::new(".*", "$").is_err());
         assert!(TopicRoute::new(".*", "${x").is_err());

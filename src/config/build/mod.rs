@@ -12,11 +12,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::environment::Environment;
+use super::limits::Limits;
 use super::settings::Settings;
 use super::{Config, Door, Fault, Note, Sources, keys};
 use crate::observe::{HttpOptions, LogFormat, LogOptions};
 use crate::relay;
-use crate::router::Heartbeat;
+use crate::router::{Heartbeat, illegal_topic};
 
 /// Names of the values of a setting that is one of a few.
 type Choices<T> = &'static [(&'static str, T)];
@@ -45,15 +46,20 @@ pub(super) fn build(
 ) -> Option<Config> {
     let mut read = Read {
         settings: &settings,
+        door: &door,
         faults,
     };
-    let name = read.text("name");
+    read.refuse_control_characters();
+    let name = read.required("name");
     // All of them before the first `?`: every fault is told in one go.
-    let postgres = postgres::options(&mut read, &name, environment);
+    let postgres = postgres::options(&mut read, name.as_deref().unwrap_or_default(), environment);
     let slot = postgres::slot(&mut read);
     let publication = postgres::publication(&mut read);
     let tables = postgres::tables(&mut read);
     let snapshot = postgres::snapshot(&mut read);
+    if let (Some(tables), Some(snapshot)) = (&tables, &snapshot) {
+        postgres::selects_of_other_tables(&mut read, tables, snapshot, &mut notes);
+    }
     let router = router::options(&mut read);
     let relay = relay(&mut read);
     let kafka = kafka::options(&mut read, relay.as_ref(), sources);
@@ -64,7 +70,7 @@ pub(super) fn build(
         notes.push(Note::warning(place, DROPS_SLOT));
     }
     Some(Config {
-        name,
+        name: name?,
         postgres: postgres?,
         slot: slot?,
         publication: publication?,
@@ -84,6 +90,7 @@ pub(super) fn build(
 /// Settings on their way into types. Each method that gives `None` has told a fault.
 struct Read<'a> {
     settings: &'a Settings,
+    door: &'a Door,
     faults: &'a mut Vec<Fault>,
 }
 
@@ -116,9 +123,15 @@ impl Read<'_> {
     fn required(&mut self, key: &str) -> Option<String> {
         let text = self.optional(key);
         if text.is_none() {
-            self.fault(key, "is not set");
+            let is_set = self.settings.get(key).is_some();
+            self.fault(key, if is_set { "is empty" } else { "is not set" });
         }
         text
+    }
+
+    /// How the user's own files name a key.
+    fn spell(&self, key: &str) -> String {
+        self.door.spell(key)
     }
 
     fn choice<T: Clone>(&mut self, key: &str, choices: Choices<T>) -> Option<T> {
@@ -152,8 +165,11 @@ impl Read<'_> {
     fn duration(&mut self, key: &str) -> Option<Duration> {
         let text = self.text(key);
         match humantime::parse_duration(&text) {
-            Ok(duration) if !duration.is_zero() => Some(duration),
-            _ => {
+            Ok(duration) => {
+                let holds = |limits: Limits| limits.hold_duration(duration);
+                self.within(key, holds).then_some(duration)
+            }
+            Err(_) => {
                 self.fault(
                     key,
                     format!("\"{text}\" is not a duration such as 500ms, 30s or 5m"),
@@ -165,13 +181,44 @@ impl Read<'_> {
 
     fn bytes(&mut self, key: &str) -> Option<usize> {
         let size: bytesize::ByteSize = self.parsed(key, "a size such as 512KiB or 16MiB")?;
-        let bytes = usize::try_from(size.as_u64())
-            .ok()
-            .filter(|bytes| *bytes > 0);
-        if bytes.is_none() {
-            self.fault(key, "must be at least 1 byte and fit into memory");
+        let bytes = size.as_u64();
+        self.within(key, |limits| limits.hold(bytes))
+            .then(|| usize::try_from(bytes).ok())?
+    }
+
+    fn number<T: TryFrom<u64>>(&mut self, key: &str) -> Option<T> {
+        let number = self.parsed(key, "a whole number")?;
+        self.within(key, |limits| limits.hold(number))
+            .then(|| T::try_from(number).ok())?
+    }
+
+    /// A fault where the key's limits do not hold.
+    fn within(&mut self, key: &str, holds: impl Fn(Limits) -> bool) -> bool {
+        match keys::limits(key) {
+            Some(limits) if !holds(limits) => {
+                let text = self.text(key);
+                self.fault(key, format!("\"{text}\" is out of range: {limits}"));
+                false
+            }
+            _ => true,
         }
-        bytes
+    }
+
+    /// Names end up in logs, in SQL and in records: none is worth a line break.
+    fn refuse_control_characters(&mut self) {
+        for key in keys::of_names() {
+            let texts = match key.is_list() {
+                true => self.list(key.name),
+                false => vec![self.text(key.name)],
+            };
+            for text in texts {
+                if text.chars().any(char::is_control) {
+                    let shown = text.escape_debug();
+                    let message = format!("\"{shown}\" has a control character");
+                    self.fault(key.name, message);
+                }
+            }
+        }
     }
 
     /// Items of a list; blanks around them do not count.
@@ -198,15 +245,16 @@ impl Read<'_> {
 
 fn relay(read: &mut Read<'_>) -> Option<relay::Options> {
     let max_in_flight_bytes = read.bytes("relay.max_in_flight_bytes");
-    let max_in_flight_records = read.parsed("relay.max_in_flight_records", "a number");
-    if max_in_flight_records == Some(0) {
-        read.fault("relay.max_in_flight_records", "must be at least 1");
-    }
+    let max_in_flight_records = read.number("relay.max_in_flight_records");
     let status_interval = read.duration("relay.status_interval");
     let confirm_interval = read.duration("relay.confirm_interval");
     let shutdown_timeout = read.duration("relay.shutdown_timeout");
     let backoff_min = read.duration("relay.backoff_min");
     let backoff_max = read.duration("relay.backoff_max");
+    if backoff_min > backoff_max && backoff_max.is_some() {
+        let message = format!("is longer than {}", read.spell("relay.backoff_max"));
+        read.fault("relay.backoff_min", message);
+    }
     let health_interval = read.duration("relay.health_interval");
     let on_blocked = read.choice("relay.on_blocked", ON_BLOCKED);
     let heartbeat = heartbeat(read);
@@ -236,7 +284,11 @@ fn heartbeat(read: &mut Read<'_>) -> Option<Option<relay::HeartbeatOptions>> {
     let server_name = read
         .optional("heartbeat.name")
         .unwrap_or_else(|| read.text("name"));
-    let heartbeat = read.optional("heartbeat.topic").map(|topic| Heartbeat {
+    let topic = read.optional("heartbeat.topic");
+    if let Some(reason) = topic.as_deref().and_then(illegal_topic) {
+        read.fault("heartbeat.topic", format!("is not a topic name: {reason}"));
+    }
+    let heartbeat = topic.map(|topic| Heartbeat {
         topic: topic.into(),
         server_name,
     });
@@ -251,8 +303,7 @@ fn http(read: &mut Read<'_>) -> Option<HttpOptions> {
     match read.optional("http.listen") {
         None => Some(HttpOptions { listen: None }),
         Some(_) => {
-            let listen =
-                read.parsed("http.listen", "an address and port such as 127.0.0.1:9464")?;
+            let listen = read.parsed("http.listen", "a host and port such as 127.0.0.1:9464")?;
             Some(HttpOptions {
                 listen: Some(listen),
             })
@@ -263,6 +314,9 @@ fn http(read: &mut Read<'_>) -> Option<HttpOptions> {
 fn log(read: &mut Read<'_>) -> Option<LogOptions> {
     let format = read.choice("log.format", LOG_FORMATS);
     let level = read.required("log.level");
+    if let Some(Err(reason)) = level.as_deref().map(LogOptions::check_level) {
+        read.fault("log.level", reason);
+    }
     Some(LogOptions {
         format: format?,
         level: level?,

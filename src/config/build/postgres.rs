@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{Choices, Read};
 use crate::config::environment::Environment;
-use crate::config::passfile;
+use crate::config::{Door, Note, passfile};
 use crate::postgres::publication::{PublicationMode, PublicationOptions};
 use crate::postgres::slot::{CreateMode, SlotOptions};
 use crate::postgres::snapshot::{SelectOverride, SnapshotMode, SnapshotOptions};
@@ -254,4 +254,35 @@ pub(super) fn snapshot(read: &mut Read<'_>) -> Option<SnapshotOptions> {
         fetch_bytes: fetch_bytes?,
         overrides,
     })
+}
+
+/// A SELECT for a table that is none of the outbox's is never run: all rows would be published. In
+/// files of Debezium it may be one for another connector's table.
+pub(super) fn selects_of_other_tables(
+    read: &mut Read<'_>,
+    tables: &TableFilter,
+    snapshot: &SnapshotOptions,
+    notes: &mut Vec<Note>,
+) {
+    for SelectOverride { table, .. } in &snapshot.overrides {
+        // Both names may have dots.
+        let is_ours = table
+            .match_indices('.')
+            .any(|(dot, _)| tables.matches(&table[..dot], &table[dot + 1..]));
+        if is_ours {
+            continue;
+        }
+        let message = format!("\"{table}\" is no outbox table: {tables} is");
+        let quoted = format!("snapshot.select.\"{table}\"");
+        let plain = format!("snapshot.select.{table}");
+        let key = if read.settings.get(&quoted).is_some() {
+            quoted
+        } else {
+            plain
+        };
+        match read.door {
+            Door::Own => read.fault(&key, message),
+            Door::Connect(_) => notes.push(Note::warning(read.place(&key), message)),
+        }
+    }
 }

@@ -131,6 +131,7 @@ fn columns(read: &mut Read<'_>) -> Option<ColumnFilter> {
     let filter = match (read.optional(include), read.optional(exclude)) {
         (None, None) => return Some(ColumnFilter::default()),
         (Some(_), Some(_)) => {
+            let include = read.spell(include);
             read.fault(exclude, format!("cannot be set together with {include}"));
             return None;
         }
@@ -149,7 +150,7 @@ fn types(read: &mut Read<'_>) -> Option<TypeOptions> {
     let binary = read.choice("types.binary", BINARY);
     let interval = read.choice("types.interval", INTERVAL);
     let hstore = read.choice("types.hstore", HSTORE);
-    let money_fraction_digits = read.parsed("types.money_fraction_digits", "a number of digits");
+    let money_fraction_digits = read.number("types.money_fraction_digits");
     let include_unknown = read.boolean("types.include_unknown");
     Some(TypeOptions {
         time_precision: time_precision?,
@@ -181,14 +182,16 @@ fn placements(read: &mut Read<'_>) -> Option<Vec<Placement>> {
 }
 
 fn topic(read: &mut Read<'_>) -> Option<TopicRoute> {
-    match TopicRoute::new(&read.text("outbox.topic_regex"), &read.text("outbox.topic")) {
+    let regex = read.required("outbox.topic_regex");
+    let topic = read.required("outbox.topic");
+    match TopicRoute::new(&regex?, &topic?) {
         Ok(topic) => Some(topic),
         Err(error) => {
             let key = match &error {
                 TopicRouteError::Regex { .. } => "outbox.topic_regex",
-                TopicRouteError::UnknownGroup { .. } | TopicRouteError::Replacement { .. } => {
-                    "outbox.topic"
-                }
+                TopicRouteError::UnknownGroup { .. }
+                | TopicRouteError::Replacement { .. }
+                | TopicRouteError::Illegal { .. } => "outbox.topic",
             };
             read.fault(key, error.to_string());
             None

@@ -234,6 +234,13 @@ fn skipped_operations(connector: &Properties, out: &mut Out<'_>) {
     let Some(value) = connector.get(NAME) else {
         return;
     };
+    if !value
+        .split(',')
+        .any(|operation| operation.trim().eq_ignore_ascii_case("t"))
+    {
+        let message = "a TRUNCATE publishes nothing and stops nothing all the same";
+        out.notes.push(Note::info(connector.place(NAME), message));
+    }
     for operation in value.split(',').map(str::trim) {
         match operation.to_ascii_lowercase().as_str() {
             "c" => {

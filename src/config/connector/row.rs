@@ -106,7 +106,11 @@ fn become_setting(
     let blank = value.trim().is_empty();
     let converted = match how {
         As::Text if keys::is_secret(key) => Ok(value.to_owned()),
-        _ if blank => return,
+        _ if blank => {
+            let message = "is empty: as if it were not set";
+            out.notes.push(Note::info(properties.place(name), message));
+            return;
+        }
         As::Text => Ok(value.trim().to_owned()),
         As::LowerCase => Ok(value.trim().to_lowercase()),
         As::Boolean => boolean(value),

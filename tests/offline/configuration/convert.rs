@@ -73,11 +73,29 @@ fn each_line_says_where_it_comes_from() {
     let text = to_toml(&given("01-article.json", Some("05-worker.properties")).config());
     for line in [
         "topic = \"outbox.event.${routedByValue}\"",
-        "password: a secret; set OUTBOXD_POSTGRES_PASSWORD in the environment  # database.password",
+        "# password = \"***\"  # database.password: a secret, or OUTBOXD_POSTGRES_PASSWORD in the environment",
+        "# WARNING: secrets: they are not written down; set OUTBOXD_POSTGRES_PASSWORD in the environment, or take the lines with \"***\" in",
         "\"compression.type\" = \"lz4\"  # producer.compression.type",
         "tasks.max: has no effect",
         "port = 5432  # database.port",
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
+}
+
+#[test]
+fn brokers_that_nobody_names_are_missed() {
+    let without = to_toml(&given("01-article.json", None).config());
+    for line in [
+        "# WARNING: kafka.bootstrap.servers: is not set, and the relay does not start without: \
+         give the worker's file as the second argument, or name the brokers below",
+        "[kafka]\n# \"bootstrap.servers\" = \"HOST:PORT\"\n",
+    ] {
+        assert!(without.contains(line), "{line} is missing in\n{without}");
+    }
+    let with = to_toml(&given("01-article.json", Some("05-worker.properties")).config());
+    assert!(
+        !with.contains("kafka.bootstrap.servers: is not set"),
+        "{with}"
+    );
 }

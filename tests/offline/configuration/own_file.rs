@@ -106,7 +106,7 @@ fn every_option_of_postgresql_is_seen() {
         [snapshot]
         mode = "when_needed"
         fetch_bytes = "64KiB"
-        select."public.outbox" = "SELECT * FROM outbox ORDER BY seq"
+        select."sales.Out.Box" = "SELECT * FROM outbox ORDER BY seq"
         [outbox]
         table = 'sales."Out.Box"'
         [kafka]
@@ -144,7 +144,7 @@ fn every_option_of_postgresql_is_seen() {
     assert_eq!(config.snapshot.mode, SnapshotMode::WhenNeeded);
     assert_eq!(config.snapshot.fetch_bytes, 64 << 10);
     let select = &config.snapshot.overrides[0];
-    assert_eq!(select.table, "public.outbox");
+    assert_eq!(select.table, "sales.Out.Box");
     assert_eq!(select.statement, "SELECT * FROM outbox ORDER BY seq");
     assert_eq!(config.tables.exact_name(), Some(("sales", "Out.Box")));
 }
@@ -397,18 +397,114 @@ fn all_faults_are_told_in_one_go() {
     );
     assert_eq!(
         file.faults(),
-        "outboxd.toml: unknown key \"kafka.acks\"\n  \
-         HINT:  docs/configuration.md lists all keys.\n\
-         outboxd.toml: unknown key \"slot.nmae\"\n  \
+        "outboxd.toml: unknown key \"slot.nmae\"\n  \
          HINT:  The nearest known key is \"slot.name\".\n\
          outboxd.toml: postgres.port: \"70000\" is not a port\n\
          postgres.user: is not set\n\
          outboxd.toml: postgres.sslmode: \"on\" is not one of disable, allow, prefer, require, verify-ca, verify-full\n\
          outboxd.toml: slot.name: \"Not A Slot\" cannot name a replication slot: expected 1 to 63 of a-z, 0-9 and _\n\
          outboxd.toml: relay.status_interval: \"soon\" is not a duration such as 500ms, 30s or 5m\n\
+         outboxd.toml: kafka.acks: property \"acks\" must stay at \"all\": a record counts as delivered when every in-sync replica has it\n\
          outboxd.toml: kafka.compresion.type: librdkafka has no property \"compresion.type\"; did you mean \"compression.type\"?\n\
          outboxd.toml: kafka.enable.idempotence: property \"enable.idempotence\" must stay at \"true\": without it a retry can reorder or repeat records"
     );
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused_with_what_would() {
+    for (setting, message) in [
+        (
+            "postgres.connect_timeout=1ns",
+            "\"1ns\" is out of range: 10ms to 1h",
+        ),
+        (
+            "postgres.wal_sender_timeout=0s",
+            "\"0s\" is out of range: 100ms to 1h",
+        ),
+        (
+            "kafka.topic_timeout=2h",
+            "\"2h\" is out of range: 1ms to 1h",
+        ),
+        (
+            "relay.shutdown_timeout=999us",
+            "\"999us\" is out of range: 1ms to 1day",
+        ),
+        ("relay.backoff_min=20s", "is longer than relay.backoff_max"),
+        (
+            "heartbeat.interval=1us",
+            "\"1us\" is out of range: 1ms to 1day",
+        ),
+        (
+            "relay.health_interval=often",
+            "\"often\" is not a duration such as 500ms, 30s or 5m",
+        ),
+        (
+            "snapshot.fetch_bytes=0",
+            "\"0\" is out of range: 1 B to 1.0 GiB",
+        ),
+        (
+            "relay.max_in_flight_bytes=1",
+            "\"1\" is out of range: 1.0 KiB to 64.0 GiB",
+        ),
+        (
+            "relay.max_in_flight_records=0",
+            "\"0\" is out of range: 1 to 10000000",
+        ),
+        (
+            "relay.max_in_flight_records=-1",
+            "\"-1\" is not a whole number",
+        ),
+        (
+            "types.money_fraction_digits=31",
+            "\"31\" is out of range: 0 to 30",
+        ),
+        ("name=", "is empty"),
+        ("name=a\nb", "\"a\\nb\" has a control character"),
+        (
+            "outbox.headers=seq:a\u{7}b",
+            "\"seq:a\\u{7}b\" has a control character",
+        ),
+        ("outbox.key=", "is empty"),
+        ("outbox.topic=", "is empty"),
+        (
+            "outbox.topic=order events",
+            "\"order events\" gives no topic name: it has other characters than a-z, A-Z, 0-9, ., _ and -",
+        ),
+        (
+            "heartbeat.topic=a b",
+            "is not a topic name: it has other characters than a-z, A-Z, 0-9, ., _ and -",
+        ),
+        (
+            "http.listen=9464",
+            "\"9464\" is not a host and port such as 127.0.0.1:9464",
+        ),
+        (
+            "log.level=loud",
+            "\"loud\" is not one of off, error, warn, info, debug, trace",
+        ),
+        (
+            "snapshot.select.public.outbx=SELECT 1",
+            "\"public.outbx\" is no outbox table: public.outbox is",
+        ),
+    ] {
+        let (key, _) = setting.split_once('=').unwrap();
+        let file = File::new(SMALLEST);
+        let mut given = file.given();
+        if key == "heartbeat.topic" {
+            given = given.set("heartbeat.interval=1s");
+        }
+        let faults = given.set(setting).faults();
+        assert_eq!(faults, format!("--set {key}: {message}"), "{setting}");
+    }
+}
+
+#[test]
+fn a_host_name_may_listen_and_any_free_port() {
+    let config = File::new(SMALLEST)
+        .given()
+        .set("http.listen=localhost:0")
+        .config();
+    assert_eq!(config.http.listen.unwrap().to_string(), "localhost:0");
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn lists_of_columns_reach_the_router_one_at_a_time() {
     );
     assert_eq!(
         faults("column.exclude.list=a\ncolumn.include.list=b"),
-        "column.exclude.list: cannot be set together with outbox.columns_include"
+        "column.exclude.list: cannot be set together with column.include.list"
     );
     assert!(
         faults("column.include.list=a(")
@@ -247,4 +247,38 @@ fn what_changes_schemas_only_is_refused_where_they_are_written() {
             .iter()
             .any(|note| note.ends_with(wanted))
     );
+}
+
+#[test]
+fn what_would_change_the_values_of_events_is_refused() {
+    for property in ["column.mask.with.5.chars", "column.truncate.to.20.chars"] {
+        assert_eq!(
+            faults(&format!("{property}=public.outbox.payload")),
+            format!("{property}: is not supported: it would change the values of events")
+        );
+    }
+}
+
+#[test]
+fn what_has_no_effect_in_a_file_is_noted_at_its_place() {
+    let (_folder, given) = connector(
+        "transforms.outbox.table.field.event.key=\n\
+         skipped.operations=none\n\
+         snapshot.select.statement.overrides=public.orders\n\
+         snapshot.select.statement.overrides.public.orders=SELECT 1",
+    );
+    let config = given.config();
+    assert_eq!(config.router.key_field, "aggregateid");
+    for note in [
+        "transforms.outbox.table.field.event.key: is empty: as if it were not set",
+        "skipped.operations: a TRUNCATE publishes nothing and stops nothing all the same",
+        "snapshot.select.statement.overrides.public.orders: \"public.orders\" is no outbox table: \
+         table.include.list=public.outbox is",
+    ] {
+        let notes = notes(&config);
+        assert!(
+            notes.iter().any(|found| found.ends_with(note)),
+            "{note}: {notes:#?}"
+        );
+    }
 }
