@@ -82,7 +82,7 @@ fn the_configuration_in_kubernetes_is_one_that_outboxd_takes() {
     let toml = string(manifest(&documents, "ConfigMap"), "data/outboxd.toml");
     let config = load(Some(&toml), &environment);
     let port = at(container, "ports/0/containerPort").as_integer().unwrap();
-    assert_eq!(i64::from(config.http.listen.unwrap().port()), port);
+    assert_eq!(i64::from(config.http.listen.unwrap().port), port);
 }
 
 #[test]
