@@ -99,6 +99,7 @@ pub struct Positions {
     pub in_flight_bytes: usize,
     /// Age of the oldest commit that is not confirmed; 0 when caught up.
     pub lag_seconds: f64,
+    /// Acknowledged by Kafka, and everything before them.
     pub records_published: u64,
     pub transactions: u64,
     pub kafka_reachable: bool,

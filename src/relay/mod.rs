@@ -397,7 +397,7 @@ impl Relay {
             in_flight_records: window.len(),
             in_flight_bytes: window.bytes(),
             lag_seconds,
-            records_published: counters.records,
+            records_published: counters.records.saturating_sub(window.len() as u64),
             transactions: counters.transactions,
             kafka_reachable: health.is_reachable(),
         };

@@ -16,6 +16,7 @@ mod faults;
 mod kill_points;
 mod lost;
 mod network;
+mod oncall;
 mod snapshot;
 mod source;
 mod stops;

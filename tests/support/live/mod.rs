@@ -1,22 +1,26 @@
 //! Real servers and the built relay, each ended by the value that started it.
 
 mod acl;
+mod browser;
 mod consumer;
 mod follower;
 mod kafka;
 mod postgres;
 mod process;
+mod prometheus;
 mod proxy;
 mod relay;
 mod scene;
 mod shop;
 
 pub use acl::{Operation, Resource};
+pub use browser::{Page, open_page};
 pub use consumer::{Consumer, Event, Tally};
 pub use follower::Follower;
 pub use kafka::{Kafka, PASSWORD, USER};
 pub use postgres::{Postgres, Shutdown, Version};
 pub use process::{free_port, memory_kib, signal};
+pub use prometheus::Prometheus;
 pub use proxy::{Direction, TcpProxy};
 pub use relay::Relay;
 pub use scene::{Lines, Scene};

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
-use std::io;
-use std::net::TcpListener;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -24,6 +24,20 @@ pub fn signal(pid: u32, name: &str) {
         .status()
         .unwrap();
     assert!(status.success(), "kill -{name} {pid}");
+}
+
+/// Status code and body of an answer. HTTP/1.0, so that the body comes in one piece.
+pub(super) fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((
+        head.split_whitespace().nth(1)?.parse().ok()?,
+        body.to_owned(),
+    ))
 }
 
 /// A line such as `VmHWM` of `/proc/PID/status`, in KiB.
@@ -57,7 +71,7 @@ pub(super) fn wait_for_port(
     patience: Duration,
 ) -> Result<(), String> {
     let deadline = Instant::now() + patience;
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
         if let Ok(Some(status)) = child.try_wait() {
             return Err(format!(
                 "ended with {status} before it listened on port {port}"

@@ -1,11 +1,10 @@
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::process::{end, free_port, memory_kib, signal};
+use super::process::{end, free_port, http_get, memory_kib, signal};
 use super::{Kafka, Postgres, Scene, wait_until};
 
 /// The built binary.
@@ -95,20 +94,16 @@ impl Relay {
 
     /// Status code and body.
     pub fn get(&self, path: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.http)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n"
-        )
-        .ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        Some((
-            head.split_whitespace().nth(1)?.parse().ok()?,
-            body.to_owned(),
-        ))
+        http_get(self.http, path)
+    }
+
+    /// Where its page is.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.http)
+    }
+
+    pub fn http_address(&self) -> String {
+        format!("127.0.0.1:{}", self.http)
     }
 
     pub fn status(&self) -> Option<serde_json::Value> {
