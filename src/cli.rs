@@ -19,6 +19,8 @@ pub enum Command {
     Run(RunArgs),
     /// Look at every precondition and show what a row would become, changing nothing
     Check(CheckArgs),
+    /// Print the SQL for what the server lacks, or run it
+    Setup(SetupArgs),
     /// Print the TOML that does the same as a connector's file, with a note for every property
     Convert(ConvertArgs),
     /// Watch it work: a temporary PostgreSQL, an in-process Kafka, orders being written
@@ -28,7 +30,7 @@ pub enum Command {
 }
 
 /// Where the configuration comes from: defaults < file < environment (OUTBOXD_SECTION_KEY) < --set.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct ConfigArgs {
     /// outboxd's own file (TOML)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["connector", "worker"])]
@@ -57,6 +59,18 @@ pub struct CheckArgs {
     /// Lines for people or one JSON object
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
+}
+
+#[derive(Args, Debug)]
+pub struct SetupArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Run the statements instead of printing them; the relay makes its slot by itself
+    #[arg(long)]
+    pub apply: bool,
+    /// Connect as this administrator instead of the relay's own role
+    #[arg(long = "as", value_name = "URL")]
+    pub administrator: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use clap::Parser;
 use outboxd::cli::{
     CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, HealthcheckArgs, ReportFormat, RunArgs,
-    SinkArg, UntilArg, exit,
+    SetupArgs, SinkArg, UntilArg, exit,
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     let code = match cli.command {
         Command::Run(args) => run(&args),
         Command::Check(args) => check(&args),
+        Command::Setup(args) => setup(&args),
         Command::Convert(args) => convert(&args),
         Command::Healthcheck(args) => healthcheck(&args),
         Command::Demo(args) => on_terminal(async { Ok(outboxd::demo::run(args).await) }),
@@ -134,6 +135,21 @@ fn check(args: &CheckArgs) -> u8 {
             report_config(&error.to_string())
         }
     }
+}
+
+fn setup(args: &SetupArgs) -> u8 {
+    let Some(config) = load(&args.config, false) else {
+        return exit::CONFIG;
+    };
+    let mut as_administrator = args.config.clone();
+    if let Some(url) = &args.administrator {
+        as_administrator.set.push(format!("postgres.url={url}"));
+    }
+    let Some(administrator) = load(&as_administrator, false) else {
+        return exit::CONFIG;
+    };
+    let administrator = administrator.postgres;
+    on_terminal(outboxd::setup::run(&config, &administrator, args))
 }
 
 #[expect(clippy::print_stdout, reason = "the report is the command's result")]

@@ -32,7 +32,7 @@ const fn key(role: &ColumnRole) -> &'static str {
     }
 }
 
-pub(super) fn wanted(config: &Config) -> Vec<WantedColumn> {
+pub fn wanted(config: &Config) -> Vec<WantedColumn> {
     let columns = config.router.columns().into_iter();
     let wanted = |(name, _, role, required): (&str, _, ColumnRole, _)| WantedColumn {
         name: name.to_owned(),

@@ -10,6 +10,7 @@ mod sample;
 use std::io::Write;
 use std::time::Duration;
 
+pub use columns::wanted as wanted_columns;
 pub use differences::{DIFFERENCES, Difference};
 
 use crate::cli::{CheckArgs, ReportFormat, exit};

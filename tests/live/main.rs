@@ -17,6 +17,7 @@ mod kill_points;
 mod lost;
 mod network;
 mod oncall;
+mod setup;
 mod snapshot;
 mod source;
 mod stops;

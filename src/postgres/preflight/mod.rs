@@ -10,7 +10,7 @@ use std::fmt;
 use tokio_postgres::Client;
 
 pub use facts::{OpenTransaction, ServerFacts, TableFacts};
-pub use setup::{SetupStep, setup_steps};
+pub use setup::{SetupFacts, SetupKind, SetupStep, setup_steps};
 
 use super::publication::{Publication, PublicationOptions};
 use super::slot::{Leader, SlotDescription, SlotOptions, SlotVerdict};

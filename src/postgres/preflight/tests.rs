@@ -434,13 +434,14 @@ fn setup_makes_the_publication_before_the_slot() {
         snapshot: &SnapshotOptions::default(),
         columns: &columns,
     };
-    let sql: Vec<String> = setup_steps(&preflight, "relay", "shop", &[])
+    let sql: Vec<String> = setup_steps(&preflight, "relay", "shop", &SetupFacts::default())
         .into_iter()
         .map(|step| step.sql)
         .collect();
     assert_eq!(
         sql,
         [
+            "ALTER SYSTEM SET wal_level = 'logical'",
             "CREATE ROLE \"relay\" LOGIN REPLICATION",
             "GRANT CONNECT ON DATABASE \"shop\" TO \"relay\"",
             "CREATE TABLE \"app\".\"outbox\" (\"id\" uuid PRIMARY KEY, \"aggregateid\" text NOT NULL, \"payload\" jsonb)",

@@ -1,0 +1,125 @@
+//! `outboxd setup`: the SQL for what the server lacks, for an administrator to read, or to run.
+
+use std::io::Write;
+
+use postgres_protocol::password::scram_sha_256;
+
+use crate::check::wanted_columns;
+use crate::cli::{SetupArgs, exit};
+use crate::config::Config;
+use crate::observe::{Problem, escaped};
+use crate::postgres::preflight::{Preflight, SetupFacts, SetupKind, SetupStep, setup_steps};
+use crate::postgres::{self, PostgresError};
+use crate::wire::quote_literal;
+
+/// `config` is the relay's; `administrator` is how the server is looked at and changed.
+pub async fn run(
+    config: &Config,
+    administrator: &postgres::Options,
+    args: &SetupArgs,
+) -> Result<u8, Problem> {
+    let columns = wanted_columns(config);
+    let wanted = Preflight {
+        slot: &config.slot,
+        publication: &config.publication,
+        tables: &config.tables,
+        snapshot: &config.snapshot,
+        columns: &columns,
+    };
+    let role = config.postgres.user.as_str();
+    let steps = |facts| setup_steps(&wanted, role, &config.postgres.database, facts);
+    let client = match postgres::connect(administrator).await {
+        Ok(client) => client,
+        Err(error) if args.apply => return Err(unreachable(&error)),
+        Err(error) => {
+            say(&format!("-- The server was not looked at: {error}"));
+            say("-- This is for one on which nothing is prepared.");
+            print(&steps(&SetupFacts::default()));
+            return Ok(exit::DRAINED);
+        }
+    };
+    let facts = SetupFacts::read(&client, &wanted, role)
+        .await
+        .map_err(|error| Problem {
+            message: error.to_string(),
+            detail: error.detail(),
+            hint: error.hint(),
+        })?;
+    let steps = steps(&facts);
+    if !args.apply {
+        print(&steps);
+        return Ok(exit::DRAINED);
+    }
+    apply(&client, config, &steps).await
+}
+
+fn print(steps: &[SetupStep]) {
+    for step in steps {
+        say(&format!("-- {}", step.what));
+        let mark = match step.kind {
+            SetupKind::LeftToTheRelay => "-- ",
+            _ => "",
+        };
+        say(&format!("{mark}{};", step.sql));
+    }
+    if to_do(steps).next().is_none() {
+        say("-- Nothing else is missing.");
+    }
+}
+
+fn to_do(steps: &[SetupStep]) -> impl Iterator<Item = &SetupStep> {
+    let steps = steps.iter();
+    steps.filter(|step| step.kind != SetupKind::LeftToTheRelay)
+}
+
+async fn apply(
+    client: &tokio_postgres::Client,
+    config: &Config,
+    steps: &[SetupStep],
+) -> Result<u8, Problem> {
+    let mut restart = false;
+    for step in to_do(steps) {
+        let sql = match (step.kind, &config.postgres.password) {
+            // The verifier, so that the password is in no log of the server's.
+            (SetupKind::Role, Some(password)) => {
+                let verifier = scram_sha_256(password.expose().as_bytes());
+                format!("{} PASSWORD {}", step.sql, quote_literal(&verifier))
+            }
+            _ => step.sql.clone(),
+        };
+        client.batch_execute(&sql).await.map_err(|error| Problem {
+            message: format!(
+                "not done: {}: {}",
+                step.sql,
+                postgres::chain(&PostgresError::from(error))
+            ),
+            detail: Some("What is listed above is done and stays.".to_owned()),
+            hint: Some("Run it as a superuser, or as one who may: --as postgresql://…".to_owned()),
+        })?;
+        say(&format!("done: {}", step.sql));
+        restart |= step.kind == SetupKind::Restart;
+        if step.kind == SetupKind::Role && config.postgres.password.is_none() {
+            say("The role has no password; the configuration has none.");
+        }
+    }
+    if restart {
+        say("Restart PostgreSQL: wal_level takes effect then.");
+    }
+    if to_do(steps).next().is_none() {
+        say("Nothing was missing.");
+    }
+    Ok(exit::DRAINED)
+}
+
+fn unreachable(error: &PostgresError) -> Problem {
+    Problem {
+        message: error.to_string(),
+        detail: None,
+        hint: error.hint(),
+    }
+}
+
+fn say(line: &str) {
+    // A closed pipe ends the reader's interest.
+    drop(writeln!(std::io::stdout(), "{}", escaped(line)));
+}
