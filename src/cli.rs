@@ -19,6 +19,8 @@ pub enum Command {
     Run(RunArgs),
     /// Look at every precondition and show what a row would become, changing nothing
     Check(CheckArgs),
+    /// Show the slot as the server sees it, and what a running relay says of itself
+    Status(StatusArgs),
     /// Print the SQL for what the server lacks, or run it
     Setup(SetupArgs),
     /// Print the TOML that does the same as a connector's file, with a note for every property
@@ -56,6 +58,15 @@ pub struct CheckArgs {
     /// Show the settings that nobody set, too
     #[arg(long)]
     pub all: bool,
+    /// Lines for people or one JSON object
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+}
+
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// Lines for people or one JSON object
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,

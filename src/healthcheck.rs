@@ -25,7 +25,8 @@ pub fn run(args: &HealthcheckArgs, environment: Option<&str>) -> Result<String, 
         .parse()
         .map_err(|()| format!("{name}: \"{text}\" is not a host and port"))?;
     let path = if args.ready { "/readyz" } else { "/livez" };
-    let answer = ask(&listen, path).map_err(|error| format!("no answer from {listen}: {error}"))?;
+    let answer = get(&listen, path, MAX_ANSWER_BYTES)
+        .map_err(|error| format!("no answer from {listen}: {error}"))?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let body = body.trim_end().to_owned();
     match head.split_whitespace().nth(1) {
@@ -35,7 +36,8 @@ pub fn run(args: &HealthcheckArgs, environment: Option<&str>) -> Result<String, 
     }
 }
 
-fn ask(listen: &ListenAddress, path: &str) -> io::Result<String> {
+/// The whole answer to a GET, up to `max_bytes`.
+pub(crate) fn get(listen: &ListenAddress, path: &str, max_bytes: u64) -> io::Result<String> {
     let mut stream = connect(listen)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -44,7 +46,7 @@ fn ask(listen: &ListenAddress, path: &str) -> io::Result<String> {
         "GET {path} HTTP/1.1\r\nHost: {listen}\r\nConnection: close\r\n\r\n"
     )?;
     let mut answer = String::new();
-    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
+    stream.take(max_bytes).read_to_string(&mut answer)?;
     Ok(answer)
 }
 

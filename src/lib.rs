@@ -14,7 +14,7 @@
 //!
 //! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`], [`java`],
 //! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`].
-//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`setup`], [`demo`], [`healthcheck`].
+//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`setup`], [`status`], [`demo`], [`healthcheck`].
 
 pub mod ack;
 pub mod check;
@@ -35,5 +35,6 @@ pub mod relay;
 pub mod router;
 pub mod secret;
 pub mod setup;
+pub mod status;
 pub mod timestamp;
 pub mod wire;

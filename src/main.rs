@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use clap::Parser;
 use outboxd::cli::{
     CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, HealthcheckArgs, ReportFormat, RunArgs,
-    SetupArgs, SinkArg, UntilArg, exit,
+    SetupArgs, SinkArg, StatusArgs, UntilArg, exit,
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     let code = match cli.command {
         Command::Run(args) => run(&args),
         Command::Check(args) => check(&args),
+        Command::Status(args) => status(&args),
         Command::Setup(args) => setup(&args),
         Command::Convert(args) => convert(&args),
         Command::Healthcheck(args) => healthcheck(&args),
@@ -134,6 +135,13 @@ fn check(args: &CheckArgs) -> u8 {
             }
             report_config(&error.to_string())
         }
+    }
+}
+
+fn status(args: &StatusArgs) -> u8 {
+    match load(&args.config, false) {
+        Some(config) => on_terminal(async { Ok(outboxd::status::run(&config, args).await) }),
+        None => exit::CONFIG,
     }
 }
 

@@ -235,5 +235,38 @@ async fn beside_a_relay_another_one_would_stand_by(scene: &Scene) {
         beside.found("start"),
         ["ok start: stands by, and takes over when the relay that runs ends"]
     );
+    let listen = format!("http.listen={}", relay.http_address());
+    let (code, said) = status(scene, &listen);
+    assert_eq!(code, 0, "{said}");
+    for told in [
+        "Slot outbox, as the server sees it\n  lead                 process ",
+        "\n  WAL status           reserved\n",
+        "\nRelay\n  state                streaming since ",
+    ] {
+        assert!(said.contains(told), "{told} in {said}");
+    }
     assert!(relay.stop().success());
+    let (code, said) = status(scene, &listen);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("  lead                 nobody has it: no relay runs\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("Relay\n  no answer from 127.0.0.1:"),
+        "{said}"
+    );
+}
+
+/// `outboxd status`: its exit status and what it prints.
+fn status(scene: &Scene, listen: &str) -> (i32, String) {
+    let url = format!("postgres.url={}", scene.postgres.url_of("relay"));
+    let settings = [url.as_str(), "slot.name=outbox", listen];
+    let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+        .arg("status")
+        .args(settings.map(|setting| format!("--set={setting}")))
+        .output()
+        .unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap(), said)
 }

@@ -67,7 +67,15 @@ const MAY_NAME: [(&str, &[&str]); 17] = [
     ("cli", &[]),
 ];
 
-const COMPOSE: [&str; 6] = ["main", "lib", "check", "setup", "demo", "healthcheck"];
+const COMPOSE: [&str; 7] = [
+    "main",
+    "lib",
+    "check",
+    "setup",
+    "status",
+    "demo",
+    "healthcheck",
+];
 
 /// A file that names a room it may not, and why.
 const NAMED_ALL_THE_SAME: [(&str, &str, &str); 3] = [
