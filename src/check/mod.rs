@@ -122,9 +122,12 @@ fn start(outcome: CheckOutcome, foretold: Option<Check>) -> Check {
 }
 
 fn failed(config: &Config, error: &PostgresError) -> Check {
-    let hint = error.hint().unwrap_or_else(|| {
-        let keys = ["postgres.host", "postgres.port"].map(|key| config.door.spell(key));
-        format!("Check {}, and that the server runs.", keys.join(" and "))
+    let named = ["host", "port", "database", "sslmode", "sslrootcert"];
+    let said = error.hint();
+    let hint = said.unwrap_or_else(|| "See the server's log for more.".to_owned());
+    let hint = named.iter().fold(hint, |hint, part| {
+        let key = format!("postgres.{part}");
+        hint.replace(&key, &config.door.spell(&key))
     });
     Check::error("connection", error.to_string(), hint)
 }

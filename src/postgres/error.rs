@@ -135,28 +135,47 @@ impl PostgresError {
         }
     }
 
+    /// What somebody can do about it.
     pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Server(message) if message.sqlstate == sqlstate::UNDEFINED_OBJECT => {
-                one_line(&message.hint).or(Some(YOUNGER_PUBLICATION.into()))
+        let hint = match self {
+            Self::Server(message) => return one_line(&message.hint).or_else(|| for_code(message)),
+            Self::PublicationSkipped(_) => YOUNGER_PUBLICATION,
+            Self::Unreachable { attempts } => {
+                return attempts.last().and_then(|(_, error)| error.hint());
             }
-            Self::PublicationSkipped(_) => Some(YOUNGER_PUBLICATION.into()),
-            Self::Server(message) if message.sqlstate == sqlstate::INVALID_CATALOG_NAME => {
-                one_line(&message.hint).or(Some(NO_DATABASE.into()))
+            Self::Connect { .. } | Self::ConnectTimeout { .. } => {
+                "Check postgres.host and postgres.port, that the server listens on that address (listen_addresses), and what lies between. It is tried again by itself."
             }
-            Self::Server(message) => one_line(&message.hint),
-            Self::TlsRefused => {
-                Some("Set ssl = on in postgresql.conf, or sslmode to prefer.".into())
+            Self::TlsRefused => "Set ssl = on in postgresql.conf, or sslmode to prefer.",
+            Self::Tls { .. } => {
+                "Check the server's certificate, postgres.sslmode and postgres.sslrootcert."
             }
+            Self::TlsOptions { .. } => "Correct postgres.sslmode or the setting that it names.",
+            Self::TlsFile { .. } => "Check that the file is PEM and that the relay may read it.",
             Self::PasswordMissing { .. } => {
-                Some("Set postgres.password, postgres.password_file or PGPASSFILE.".into())
+                "Set postgres.password, postgres.password_file or PGPASSFILE."
+            }
+            Self::AuthenticationMethod { .. } => {
+                "Let pg_hba.conf ask this role for scram-sha-256, md5, password or a certificate."
+            }
+            Self::Scram { .. } => {
+                "Check the role's password, and that it goes to the right server."
             }
             Self::WrongServer { .. } => {
-                Some("Name the primary's address, or several hosts to choose from.".into())
+                "Name the primary's address, or several hosts to choose from."
             }
-            Self::Unreachable { attempts } => attempts.last().and_then(|(_, error)| error.hint()),
-            _ => None,
-        }
+            Self::Closed | Self::Silent { .. } | Self::Io { .. } => {
+                "Look at the server's log and at proxies and networks between. It is tried again by itself."
+            }
+            Self::StreamEnded | Self::StoppingServer => {
+                "Nothing: it is connected to again once it is back."
+            }
+            Self::Malformed(_) | Self::Unexpected { .. } => {
+                "See that no proxy or pooler stands between: it has to speak the replication protocol. Otherwise report this together with the server's version."
+            }
+            Self::Sql(_) => return None,
+        };
+        Some(hint.to_owned())
     }
 
     /// The many ways in which a socket says that the other side is gone are one.
@@ -173,6 +192,30 @@ impl PostgresError {
     pub(super) fn unexpected(expected: &'static str, tag: u8) -> Self {
         Self::Unexpected { expected, tag }
     }
+}
+
+/// For what the server refuses without a hint of its own (PostgreSQL's manual, appendix A).
+fn for_code(message: &ServerMessage) -> Option<String> {
+    let hint = match message.sqlstate.as_str() {
+        sqlstate::UNDEFINED_OBJECT => YOUNGER_PUBLICATION,
+        "28P01" => "Check the role's password.",
+        "28000" => {
+            "Let pg_hba.conf take this role from this address, for its database and for replication."
+        }
+        sqlstate::INVALID_CATALOG_NAME => NO_DATABASE,
+        "42501" => "Grant the role what it lacks; outboxd check has the SQL.",
+        "53300" => {
+            "Raise max_connections or max_wal_senders, or keep room with reserved_connections."
+        }
+        "53400" => "Raise max_replication_slots, or drop a slot that nobody uses.",
+        "55006" => {
+            "Stop the other reader of the slot, or end it: SELECT pg_terminate_backend(PID). It is tried again by itself."
+        }
+        sqlstate::CANNOT_CONNECT_NOW => "Nothing: the server is starting or stopping.",
+        "57P01" | "57P02" => "Nothing: it is connected to again by itself.",
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 fn one_line(text: &Option<String>) -> Option<String> {

@@ -118,11 +118,18 @@ impl RelayError {
                 };
                 problem(error.to_string(), error.source().map(chain), Some(hint))
             }
-            Self::Publish(error) => problem(error.to_string(), error.source().map(chain), None),
+            Self::Publish(error) => {
+                let hint = "Check the settings under kafka; outboxd check asks the brokers.";
+                let cause = error.source().map(chain);
+                problem(error.to_string(), cause, Some(hint.to_owned()))
+            }
             Self::Undeliverable(undelivered) => undelivered.problem(),
             Self::Object(error) => problem(error.to_string(), error.detail(), error.hint()),
             Self::ProducerGone => {
-                problem("the Kafka producer ended unexpectedly".into(), None, None)
+                let hint =
+                    "Start the relay again: nothing unacknowledged was confirmed. Report this.";
+                let message = "the Kafka producer ended unexpectedly";
+                problem(message.to_owned(), None, Some(hint.to_owned()))
             }
         }
     }

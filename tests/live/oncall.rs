@@ -8,7 +8,9 @@ use std::time::Duration;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{Consumer, Page, Prometheus, Relay, Scene, Version, open_page, wait_until};
+use crate::support::{
+    Consumer, Page, Postgres, Prometheus, Relay, Scene, Shop, Version, open_page, wait_until,
+};
 
 fn project(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -200,4 +202,36 @@ async fn lose_the_slot(scene: &Scene) {
         .await
         .unwrap()
         .unwrap();
+}
+
+/// On the oldest server too: a column that it lacks would leave the slot unwatched.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_tells_what_it_had_to_spill_for_the_slot() {
+    let settings = [("logical_decoding_work_mem", "64kB")];
+    let postgres = Postgres::start(Version::V14, &settings);
+    let client = postgres.client().await;
+    Shop::create_tables(&client).await;
+    let url = postgres.url();
+    let arguments = format!(
+        "run --sink stdout --set postgres.url={url} --set slot.name=outbox --set relay.health_interval=200ms"
+    );
+    let arguments: Vec<_> = arguments.split(' ').map(str::to_owned).collect();
+    let relay = Relay::start_with(&arguments, &[]);
+    relay.wait_for_state("streaming").await;
+    let large = "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'k', n, 'T', '{}' FROM generate_series(1, 5000) n";
+    client.batch_execute(large).await.unwrap();
+    let seen = |name: &str| relay.metric(name).unwrap_or(0.0);
+    wait_until(
+        Duration::from_secs(60),
+        "the spilled transaction",
+        async || seen("outboxd_slot_spilled_transactions_total") == 1.0,
+    )
+    .await;
+    assert!(seen("outboxd_slot_spilled_bytes_total") > 64.0 * 1024.0);
+    assert!(seen("outboxd_slot_decoded_transactions_total") >= 1.0);
+    assert!(seen("outboxd_slot_decoded_bytes_total") > 64.0 * 1024.0);
+    assert_eq!(seen("outboxd_role{role=\"leader\"}"), 1.0);
+    assert_eq!(seen("outboxd_slot_failover_standbys"), 0.0);
+    assert!(seen("process_resident_memory_bytes") > 1e6);
+    assert!(relay.stop().success());
 }

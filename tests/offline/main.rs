@@ -10,6 +10,7 @@ mod compatibility;
 mod configuration;
 mod ending;
 mod fuzz;
+mod messages;
 mod metrics;
 mod pgoutput_builder;
 mod pgoutput_golden;

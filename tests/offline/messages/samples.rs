@@ -1,0 +1,549 @@
+//! One sample of each variant, with the names of one shop, and the section that speaks of it.
+
+use std::io::{Error, ErrorKind};
+use std::time::Duration;
+
+use outboxd::kafka::{DeliveryError, DeliveryErrorKind as Delivery, PublishError, SizeLimit};
+use outboxd::lsn::Lsn;
+use outboxd::observe::Problem;
+use outboxd::outbox::ValueError;
+use outboxd::pgoutput;
+use outboxd::pipeline::{PipelineError, Unroutable};
+use outboxd::postgres::slot::{SlotHolder, SlotVerdict};
+use outboxd::postgres::{ObjectError as Object, PostgresError as Postgres};
+use outboxd::relay::RelayError;
+use outboxd::router::RouteError as Route;
+use outboxd::wire::ServerMessage;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use super::{Family, Sample, variant};
+
+const CONNECTING: &str = "outboxdnotconnected";
+const RECONNECTING: &str = "outboxdreconnecting";
+const SOURCE: &str = "blocked-by-source";
+const ROW: &str = "blocked-by-row";
+const DELIVERY: &str = "blocked-by-delivery";
+const LOST: &str = "outboxdslotlost";
+const ENDED: &str = "it-ended-with-1";
+
+pub(super) fn families() -> Vec<Family> {
+    vec![
+        family(
+            "Connecting to PostgreSQL",
+            "src/postgres/error.rs",
+            "PostgresError",
+            postgres(),
+        ),
+        family(
+            "Table, publication, slot",
+            "src/postgres/object_error.rs",
+            "ObjectError",
+            objects(),
+        ),
+        family(
+            "The slot's state",
+            "src/postgres/slot/state.rs",
+            "SlotVerdict",
+            verdicts(),
+        ),
+        family(
+            "Rows that cannot be routed",
+            "src/router/error.rs",
+            "RouteError",
+            rows(),
+        ),
+        family("The stream", "src/pipeline.rs", "PipelineError", stream()),
+        family(
+            "Records that Kafka refuses",
+            "src/kafka/error.rs",
+            "DeliveryErrorKind",
+            deliveries(),
+        ),
+        family(
+            "The producer",
+            "src/kafka/error.rs",
+            "PublishError",
+            producer(),
+        ),
+    ]
+}
+
+fn family(
+    title: &'static str,
+    source: &'static str,
+    name: &'static str,
+    samples: Vec<Sample>,
+) -> Family {
+    Family {
+        title,
+        source,
+        name,
+        samples,
+    }
+}
+
+fn sample(variant: String, section: &'static str, error: impl Into<RelayError>) -> Sample {
+    Sample {
+        variant,
+        section,
+        problem: error.into().problem(),
+    }
+}
+
+fn server(sqlstate: &str, message: &str) -> Box<ServerMessage> {
+    Box::new(ServerMessage {
+        severity: "ERROR".into(),
+        sqlstate: sqlstate.into(),
+        message: message.into(),
+        detail: None,
+        hint: None,
+        routine: None,
+    })
+}
+
+fn refused() -> Error {
+    Error::new(ErrorKind::ConnectionRefused, "Connection refused")
+}
+
+fn malformed() -> pgoutput::DecodeError {
+    pgoutput::decode(b"B").expect_err("a message that is cut off")
+}
+
+fn postgres() -> Vec<Sample> {
+    let pgoutput::DecodeError::Malformed(malformed) = malformed() else {
+        panic!("it is the message that is wrong");
+    };
+    let driver = "port=x".parse::<tokio_postgres::Config>().unwrap_err();
+    let samples = vec![
+        (
+            CONNECTING,
+            Postgres::Unreachable {
+                attempts: vec![("db:5432".into(), Postgres::Connect { source: refused() })],
+            },
+        ),
+        (CONNECTING, Postgres::Connect { source: refused() }),
+        (
+            CONNECTING,
+            Postgres::ConnectTimeout {
+                after: Duration::from_secs(10),
+            },
+        ),
+        (CONNECTING, Postgres::TlsRefused),
+        (
+            CONNECTING,
+            Postgres::Tls {
+                reason: "certificate verify failed".into(),
+            },
+        ),
+        (
+            CONNECTING,
+            Postgres::TlsOptions {
+                reason: "sslrootcert=system needs sslmode=verify-full",
+            },
+        ),
+        (
+            CONNECTING,
+            Postgres::TlsFile {
+                path: "ca.pem".into(),
+                reason: "no certificate in it".into(),
+            },
+        ),
+        (
+            CONNECTING,
+            Postgres::PasswordMissing {
+                method: "scram-sha-256",
+            },
+        ),
+        (
+            CONNECTING,
+            Postgres::AuthenticationMethod {
+                method: "GSSAPI".into(),
+            },
+        ),
+        (
+            CONNECTING,
+            Postgres::Scram {
+                source: Error::other("the server's signature is wrong"),
+            },
+        ),
+        (
+            CONNECTING,
+            Postgres::WrongServer {
+                wanted: "a primary",
+            },
+        ),
+        (
+            CONNECTING,
+            Postgres::Server(server(
+                "55006",
+                "replication slot \"outbox\" is active for PID 4711",
+            )),
+        ),
+        (RECONNECTING, Postgres::Closed),
+        (
+            RECONNECTING,
+            Postgres::Silent {
+                after: Duration::from_secs(10),
+            },
+        ),
+        (
+            RECONNECTING,
+            Postgres::Io {
+                source: Error::new(ErrorKind::TimedOut, "Connection timed out"),
+            },
+        ),
+        (RECONNECTING, Postgres::Malformed(malformed)),
+        (
+            RECONNECTING,
+            Postgres::Unexpected {
+                expected: "CopyBothResponse",
+                tag: b'T',
+            },
+        ),
+        (
+            "a-publication-that-was-dropped",
+            Postgres::PublicationSkipped(server("01000", "skipped loading publication \"outbox\"")),
+        ),
+        ("shutting-postgresql-down", Postgres::StreamEnded),
+        ("shutting-postgresql-down", Postgres::StoppingServer),
+        (CONNECTING, Postgres::Sql(Box::new(driver))),
+    ];
+    samples
+        .into_iter()
+        .map(|(section, error)| sample(variant(&error), section, error))
+        .collect()
+}
+
+fn objects() -> Vec<Sample> {
+    let name = || "outbox".to_owned();
+    let table = || "public.outbox".to_owned();
+    let create = "CREATE PUBLICATION \"outbox\" FOR TABLE \"public\".\"outbox\"".to_owned();
+    let add = "ALTER PUBLICATION \"outbox\" ADD TABLE \"public\".\"outbox\"".to_owned();
+    let inserts = "ALTER PUBLICATION \"outbox\" SET (publish = 'insert, update')".to_owned();
+    let samples = vec![
+        (CONNECTING, Object::Session(Postgres::Closed)),
+        (
+            SOURCE,
+            Object::NoTable {
+                filter: "public.outbx".into(),
+                near: vec![table()],
+            },
+        ),
+        (
+            SOURCE,
+            Object::NotPublishable {
+                table: table(),
+                kind: "a view",
+            },
+        ),
+        (
+            SOURCE,
+            Object::PublicationMissing {
+                name: name(),
+                create_sql: create.clone(),
+            },
+        ),
+        (
+            "a-publication-that-was-dropped",
+            Object::PublicationGone {
+                name: name(),
+                slot: name(),
+                create_sql: create.clone(),
+            },
+        ),
+        (
+            SOURCE,
+            Object::PublicationRefused {
+                name: name(),
+                sql: create,
+                source: Postgres::Server(server("42501", "permission denied for database shop")),
+            },
+        ),
+        (
+            "rows-that-flow-nowhere",
+            Object::PublicationLacksTable {
+                name: name(),
+                table: table(),
+                sql: add,
+                earlier: None,
+            },
+        ),
+        (
+            "rows-that-flow-nowhere",
+            Object::PublicationLacksInserts {
+                name: name(),
+                sql: inserts,
+            },
+        ),
+        (SOURCE, Object::PublicationForAllTables { name: name() }),
+        (
+            SOURCE,
+            Object::SlotUnusable {
+                name: name(),
+                verdict: SlotVerdict::Physical,
+            },
+        ),
+        (
+            LOST,
+            Object::SlotGone {
+                name: name(),
+                from: Lsn::new(0x178_BF40),
+                to: Lsn::new(0xA00_00F8),
+            },
+        ),
+        (SOURCE, Object::SlotAppeared { name: name() }),
+        (
+            SOURCE,
+            Object::SlotMoved {
+                name: name(),
+                expected: Lsn::new(0x178_BF40),
+                found: "0/178C000".into(),
+            },
+        ),
+        (
+            SOURCE,
+            Object::FailoverUnsupported {
+                name: name(),
+                server_version: 160_004,
+            },
+        ),
+        (
+            SOURCE,
+            Object::RowsUnreadable {
+                table: table(),
+                sqlstate: "42501".into(),
+            },
+        ),
+        (
+            SOURCE,
+            Object::NotUtf8 {
+                table: table(),
+                column: "payload".into(),
+            },
+        ),
+    ];
+    samples
+        .into_iter()
+        .map(|(section, error)| sample(variant(&error), section, error))
+        .collect()
+}
+
+fn verdicts() -> Vec<Sample> {
+    let holder = SlotHolder {
+        pid: 4711,
+        application: Some("Debezium Streaming".into()),
+        client: Some("10.0.0.7".into()),
+    };
+    let samples = vec![
+        (SOURCE, SlotVerdict::Usable),
+        (SOURCE, SlotVerdict::Missing),
+        (SOURCE, SlotVerdict::Physical),
+        (
+            SOURCE,
+            SlotVerdict::WrongPlugin {
+                found: "wal2json".into(),
+            },
+        ),
+        (
+            SOURCE,
+            SlotVerdict::WrongDatabase {
+                found: "postgres".into(),
+                expected: "shop".into(),
+            },
+        ),
+        (SOURCE, SlotVerdict::Temporary),
+        (
+            LOST,
+            SlotVerdict::Lost {
+                reason: "wal_removed".into(),
+                confirmed_flush_lsn: Some(Lsn::new(0x178_BF40)),
+                server_lsn: Lsn::new(0xA00_00F8),
+            },
+        ),
+        (SOURCE, SlotVerdict::Synced),
+        (CONNECTING, SlotVerdict::Active(holder)),
+    ];
+    let in_slot = |verdict| Object::SlotUnusable {
+        name: "outbox".into(),
+        verdict,
+    };
+    samples
+        .into_iter()
+        .map(|(section, verdict)| sample(variant(&verdict), section, in_slot(verdict)))
+        .collect()
+}
+
+fn rows() -> Vec<Sample> {
+    let column = || "aggregatetype".to_owned();
+    let event_id = || "5f0c1c7e".to_owned();
+    let errors = vec![
+        Route::MissingColumn {
+            column: "agregateid".into(),
+            option: "outbox.key",
+            nearest: Some("aggregateid".into()),
+        },
+        Route::UnsupportedType {
+            column: "area".into(),
+            option: "outbox.headers",
+        },
+        Route::RouteType {
+            column: column(),
+            found: "integer",
+        },
+        Route::NullRoute { column: column() },
+        Route::IllegalTopic {
+            topic: "outbox.event.new order".into(),
+            column: column(),
+            reason: "it has other characters",
+        },
+        Route::Value(ValueError {
+            column: "created_at".into(),
+            expected: "a timestamp",
+        }),
+        Route::Converter {
+            column: "payload".into(),
+            converter: "ByteArrayConverter",
+            expected: "bytea",
+            found: "jsonb",
+        },
+        Route::NotATimestamp {
+            column: "created_at".into(),
+        },
+        Route::NotAnInteger {
+            column: "part".into(),
+            found: "text",
+        },
+        Route::TimestampBefore1970 {
+            column: "created_at".into(),
+            event_id: event_id(),
+        },
+        Route::Partition {
+            column: "part".into(),
+            partition: -1,
+            event_id: event_id(),
+            topic: "outbox.event.order".into(),
+        },
+        Route::Update,
+        Route::NoRow,
+    ];
+    let unroutable = |source| {
+        RelayError::Pipeline(PipelineError::Route(Box::new(Unroutable {
+            table: "public.outbox".into(),
+            commit_lsn: Lsn::new(0xF0D_95E8),
+            row: 3,
+            source,
+        })))
+    };
+    errors
+        .into_iter()
+        .map(|error| sample(variant(&error), ROW, unroutable(error)))
+        .collect()
+}
+
+fn stream() -> Vec<Sample> {
+    let lsn = Lsn::new(0xF0D_95E8);
+    let samples = vec![
+        (
+            RECONNECTING,
+            PipelineError::Decode {
+                lsn,
+                source: malformed(),
+            },
+        ),
+        (
+            RECONNECTING,
+            PipelineError::OutOfOrder {
+                lsn,
+                message: "Commit",
+                expected: "Begin",
+            },
+        ),
+        (
+            ROW,
+            PipelineError::Route(Box::new(Unroutable {
+                table: "public.outbox".into(),
+                commit_lsn: lsn,
+                row: 3,
+                source: Route::NullRoute {
+                    column: "aggregatetype".into(),
+                },
+            })),
+        ),
+    ];
+    samples
+        .into_iter()
+        .map(|(section, error)| sample(variant(&error), section, RelayError::Pipeline(error)))
+        .collect()
+}
+
+fn deliveries() -> Vec<Sample> {
+    let kinds = vec![
+        Delivery::TopicMissing,
+        Delivery::TopicInvalid,
+        Delivery::TopicCollision {
+            existing: Some("outbox.event_order".into()),
+        },
+        Delivery::TopicNotCreated("Policy violation".into()),
+        Delivery::TopicAuthorization,
+        Delivery::ClusterAuthorization,
+        Delivery::Authentication,
+        Delivery::RecordTooLarge {
+            size_bytes: 1_200_000,
+            limit: SizeLimit::Topic(Some(1_048_588)),
+        },
+        Delivery::RecordTooLarge {
+            size_bytes: 1_200_000,
+            limit: SizeLimit::Relay(1_000_000),
+        },
+        Delivery::InvalidPartition {
+            partition: 7,
+            count: 3,
+        },
+        Delivery::InvalidTimestamp {
+            timestamp_ms: 32_503_680_000_000,
+        },
+        Delivery::BatchRefused("the batch or a record in it is too large".into()),
+        Delivery::RefusedByBroker("Broker: Request illegally referred to itself".into()),
+        Delivery::Purged,
+        Delivery::ProducerFatal("Local: Fatal error".into()),
+        Delivery::Sink("Broken pipe".into()),
+        Delivery::Other("Local: Unknown error".into()),
+    ];
+    kinds
+        .into_iter()
+        .map(|kind| {
+            let variant = variant(&kind);
+            let error = DeliveryError {
+                topic: "outbox.event.order".into(),
+                kind,
+            };
+            let of_record = error.concerns_the_record();
+            Sample {
+                variant,
+                section: DELIVERY,
+                problem: Problem {
+                    message: error.to_string(),
+                    detail: of_record.then(|| "The event has the id 5f0c1c7e.".to_owned()),
+                    hint: Some(error.hint()),
+                },
+            }
+        })
+        .collect()
+}
+
+fn producer() -> Vec<Sample> {
+    let unknown = || KafkaError::ClientCreation("No provider for SASL mechanism GSSAPI".into());
+    let errors = vec![
+        PublishError::Client(unknown()),
+        PublishError::Thread(Error::other("Resource temporarily unavailable")),
+        PublishError::Unreachable {
+            servers: "kafka-1:9092".into(),
+            reasons: vec!["Connect to kafka-1:9092 failed: Connection refused".into()],
+            source: KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure),
+        },
+    ];
+    errors
+        .into_iter()
+        .map(|error| sample(variant(&error), ENDED, error))
+        .collect()
+}
