@@ -41,6 +41,12 @@ pub(super) struct Met<'a> {
 /// In the order of their names.
 pub const DIFFERENCES: &[Difference] = &[
     Difference {
+        name: "NULL inside an array of an enum",
+        debezium: "The whole array is null.",
+        outboxd: "The array is kept, with the null in it.",
+        meets: Meets::When(|met| met.reads(UsedColumn::is_enum_array)),
+    },
+    Difference {
         name: "arrays of several dimensions",
         debezium: "Inner arrays become null or the address of a Java array.",
         outboxd: "Inner arrays are kept.",
@@ -65,6 +71,12 @@ pub const DIFFERENCES: &[Difference] = &[
         debezium: "The record's timestamp is the clock at which Debezium processed the row.",
         outboxd: "It is the time of the commit.",
         meets: Meets::When(|met| met.config.router.timestamp_field.is_none()),
+    },
+    Difference {
+        name: "context headers",
+        debezium: "Every record has the headers __debezium.context.*, unless extended.headers.enabled=false.",
+        outboxd: "They are sent where extended.headers.enabled=true is set.",
+        meets: Meets::When(|met| met.config.router.context.is_none()),
     },
     Difference {
         name: "deletes in the publication",
@@ -129,10 +141,10 @@ pub const DIFFERENCES: &[Difference] = &[
         meets: Meets::When(|met| met.config.router.has_envelope() && met.writes_schemas()),
     },
     Difference {
-        name: "numeric through StringConverter",
-        debezium: "A numeric without scale is the address of a Java array, another one for each record.",
-        outboxd: "It is the number.",
-        meets: Meets::When(|met| met.prints_numerics()),
+        name: "numerics, bits and points through StringConverter",
+        debezium: "A numeric without scale, the bits of bit(n) and the well-known binary of a point are the address of a Java array, another one for each record.",
+        outboxd: "They are the number, and the bytes in base64.",
+        meets: Meets::When(|met| met.prints_byte_arrays()),
     },
     Difference {
         name: "order of fields in arrays of objects",
@@ -155,6 +167,12 @@ pub const DIFFERENCES: &[Difference] = &[
         debezium: "Rows that a snapshot finds are published once for the root and once for the partition.",
         outboxd: "Every row is published once.",
         meets: Meets::When(|met| met.config.tables.exact_name().is_none() && met.is_partitioned()),
+    },
+    Difference {
+        name: "rare regular expressions",
+        debezium: "Java's \\X, \\N{NAME} and \\p{InBLOCK} are understood.",
+        outboxd: "Refused at start.",
+        meets: Meets::Refused,
     },
     Difference {
         name: "schema version with two shapes",
@@ -181,6 +199,12 @@ pub const DIFFERENCES: &[Difference] = &[
         debezium: "The task fails.",
         outboxd: "The relay waits for the table, and publishes what is in it.",
         meets: Meets::When(|met| met.tables.is_some_and(Vec::is_empty)),
+    },
+    Difference {
+        name: "times before 1582-10-15 inside arrays",
+        debezium: "Java's old calendar moves them by up to ten days and more; the same value alone is not moved.",
+        outboxd: "They are what they are alone.",
+        meets: Meets::When(|met| met.reads(UsedColumn::is_array_of_times)),
     },
     Difference {
         name: "truncates",
@@ -261,9 +285,16 @@ impl Met<'_> {
         })
     }
 
-    fn prints_numerics(&self) -> bool {
-        const VARIABLE: &str = "io.debezium.data.VariableScaleDecimal";
-        self.prints(|column| column.connect_type.logical.as_deref() == Some(VARIABLE))
+    fn prints_byte_arrays(&self) -> bool {
+        const IN_BYTES: [&str; 3] = [
+            "io.debezium.data.VariableScaleDecimal",
+            "io.debezium.data.Bits",
+            "io.debezium.data.geometry.Point",
+        ];
+        self.prints(|column| {
+            let logical = column.connect_type.logical.as_deref();
+            logical.is_some_and(|logical| IN_BYTES.contains(&logical))
+        })
     }
 
     fn is_partitioned(&self) -> bool {
@@ -297,5 +328,25 @@ impl Met<'_> {
             column.role == ColumnRole::Timestamp && !column.sql_type.ends_with("without time zone")
         };
         router.timestamp_field.is_some() && (by_mode || self.has(is_other))
+    }
+}
+
+impl UsedColumn {
+    /// The logical type of an array's items.
+    fn items(&self) -> Option<&str> {
+        self.connect_type.items.as_ref()?.logical.as_deref()
+    }
+
+    fn is_enum_array(&self) -> bool {
+        self.items() == Some("io.debezium.data.Enum")
+    }
+
+    fn is_array_of_times(&self) -> bool {
+        let is_time = |name: &str| {
+            let of_debezium = name.starts_with("io.debezium.time.");
+            of_debezium || name.starts_with("org.apache.kafka.connect.data.")
+        };
+        self.items()
+            .is_some_and(|name| is_time(name) && !name.ends_with("Decimal"))
     }
 }

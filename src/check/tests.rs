@@ -1,6 +1,7 @@
 use super::report::Show;
 use super::*;
 use crate::config::Sources;
+use crate::router::{ColumnRole, ConnectType};
 
 fn config(settings: &[&str]) -> Config {
     let base = ["postgres.user=relay", "kafka.bootstrap.servers=k:9092"];
@@ -109,4 +110,55 @@ fn a_report_shows_what_somebody_set_and_secrets_never() {
             "remedy": "Start one.", "sql": "SELECT 1;",
         })
     );
+}
+
+fn used(role: ColumnRole, sql_type: &str, logical: &str, is_array: bool) -> UsedColumn {
+    let item = ConnectType {
+        kind: "string",
+        logical: Some(logical.to_owned()),
+        items: None,
+    };
+    let array = |items| ConnectType {
+        kind: "array",
+        logical: None,
+        items: Some(Box::new(items)),
+    };
+    UsedColumn {
+        name: "column".to_owned(),
+        role,
+        sql_type: sql_type.to_owned(),
+        connect_type: if is_array { array(item) } else { item },
+    }
+}
+
+#[test]
+fn types_of_columns_are_met_where_a_converter_reads_them() {
+    let header = || ColumnRole::Header("column".to_owned());
+    let simple = config(&["outbox.header_format=simple"]);
+    let raw = config(&[]);
+    for (column, name) in [
+        (
+            used(header(), "mood[]", "io.debezium.data.Enum", true),
+            "NULL inside an array of an enum",
+        ),
+        (
+            used(header(), "date[]", "io.debezium.time.Date", true),
+            "times before 1582-10-15 inside arrays",
+        ),
+        (
+            used(header(), "bit(5)", "io.debezium.data.Bits", false),
+            "numerics, bits and points through StringConverter",
+        ),
+    ] {
+        for (config, is_met) in [(&simple, true), (&raw, false)] {
+            let met = differences::met(&Met {
+                config,
+                tables: None,
+                used: std::slice::from_ref(&column),
+                has_publication: true,
+            });
+            let found = met.iter().any(|difference| difference.name == name);
+            assert_eq!(found, is_met, "{name}");
+        }
+    }
 }

@@ -221,8 +221,8 @@ impl Translation<'_> {
                 let control = self.rest.next().ok_or("\\c without a character")?;
                 self.code(u32::from(control) ^ 64);
             }
-            'p' | 'P' => self.property(kind == 'P', in_class),
-            'N' => return Err("\\N is not supported".to_owned()),
+            'p' | 'P' => self.property(kind == 'P', in_class)?,
+            'N' | 'X' => return Err(format!("\\{kind} is not supported")),
             'Z' => self
                 .out
                 .push_str(&format!(r"(?=(?:\r\n|[{LINE_ENDS}])?\z)")),
@@ -305,11 +305,15 @@ impl Translation<'_> {
     }
 
     /// Behind `\p` or `\P`.
-    fn property(&mut self, negated: bool, in_class: bool) {
+    fn property(&mut self, negated: bool, in_class: bool) -> Result<(), String> {
         let name: String = match self.rest.next() {
             Some('{') => self.rest.by_ref().take_while(|c| *c != '}').collect(),
             letter => letter.into_iter().collect(),
         };
+        if name.starts_with("In") {
+            let name = format!("\\p{{{name}}}");
+            return Err(format!("blocks of characters are not supported: {name}"));
+        }
         let posix = posix(&name).filter(|_| !self.flags.unicode_classes);
         match (posix, name.as_str()) {
             (Some(set), _) => self.set(set, negated, in_class),
@@ -324,6 +328,7 @@ impl Translation<'_> {
                 self.out.push_str(&format!("\\{letter}{{{name}}}"));
             }
         }
+        Ok(())
     }
 }
 
@@ -429,9 +434,22 @@ mod tests {
             "a\\",
             "(?y)",
             r"\0",
-            r"\N{DIGIT ONE}",
         ] {
             assert!(translate(pattern, false).is_err(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_java_takes_and_is_rare_is_refused_by_name() {
+        for (pattern, reason) in [
+            (r"\X+", r"\X is not supported"),
+            (r"\N{DIGIT ONE}", r"\N is not supported"),
+            (
+                r"[\p{InGreek}]",
+                r"blocks of characters are not supported: \p{InGreek}",
+            ),
+        ] {
+            assert_eq!(translate(pattern, false), Err(reason.to_owned()));
         }
     }
 }

@@ -66,3 +66,47 @@ fn a_control_character_of_a_setting_does_not_reach_the_terminal() {
         "{said:?}"
     );
 }
+
+#[test]
+fn a_check_for_programs_says_in_json_what_is_wrong_with_the_configuration() {
+    let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+        .env_clear()
+        .args(["check", "--format", "json", "--set", "postgres.user=relay"])
+        .args([
+            "--set",
+            "kafka.bootstrap.servers=k:9092",
+            "--set",
+            "kafka.acks=1",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(78));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        report,
+        serde_json::json!({
+            "outcome": "error",
+            "checks": [{
+                "section": "Configuration",
+                "name": "--set kafka.acks",
+                "outcome": "error",
+                "found": "property \"acks\" must stay at \"all\": a record counts as delivered when every in-sync replica has it",
+                "remedy": null,
+                "sql": null,
+            }],
+        })
+    );
+}
+
+#[test]
+fn help_is_a_command_too() {
+    for args in [&["help"][..], &["help", "check"], &["--help"]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+            .args(args)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("Usage: outboxd"), "{text}");
+    }
+}
