@@ -2,7 +2,7 @@
 //! configuration meets, and for `docs/compatibility.md`, which names all.
 
 use super::columns::UsedColumn;
-use crate::config::Config;
+use crate::config::{Config, Note};
 use crate::postgres::publication::PublicationMode;
 use crate::postgres::table::OutboxTable;
 use crate::router::{ColumnRole, Converter, JsonOptions, TimePrecision};
@@ -23,8 +23,8 @@ enum Meets {
     When(fn(&Met<'_>) -> bool),
     /// None: they are refused before anything is checked.
     Refused,
-    /// Those that have a note or a refusal at the very place.
-    Noted,
+    /// Those with such a note.
+    Noted(fn(&Note) -> bool),
 }
 
 /// What a configuration meets on the server, as far as it could be looked at.
@@ -64,7 +64,7 @@ pub const DIFFERENCES: &[Difference] = &[
         name: "changes that pass by the router",
         debezium: "Changes of tables that a predicate keeps from the router are published as they are.",
         outboxd: "Only the router's events are published; a predicate that leaves none is refused.",
-        meets: Meets::Noted,
+        meets: Meets::Noted(|note| note.message.contains("do not reach the Event Router")),
     },
     Difference {
         name: "commit time",
@@ -90,13 +90,15 @@ pub const DIFFERENCES: &[Difference] = &[
         name: "empty name of a column",
         debezium: "An empty table.field.event.key stops the task at the first event.",
         outboxd: "An empty value is as good as none: the default counts.",
-        meets: Meets::Noted,
+        meets: Meets::Noted(|note| {
+            note.place.contains("table.field.event.") && note.message.starts_with("is empty")
+        }),
     },
     Difference {
         name: "errors.tolerance=all",
         debezium: "What fails is passed over.",
         outboxd: "No row is passed over: the relay is blocked.",
-        meets: Meets::Noted,
+        meets: Meets::Noted(|note| note.place.ends_with("errors.tolerance")),
     },
     Difference {
         name: "event timestamp from other columns",
@@ -210,7 +212,7 @@ pub const DIFFERENCES: &[Difference] = &[
         name: "truncates",
         debezium: "skipped.operations=none lets a TRUNCATE stop the task.",
         outboxd: "A TRUNCATE publishes nothing and stops nothing.",
-        meets: Meets::Noted,
+        meets: Meets::Noted(|note| note.place.ends_with("skipped.operations")),
     },
     Difference {
         name: "unknown options",
@@ -243,7 +245,8 @@ pub(super) fn met(met: &Met<'_>) -> Vec<&'static Difference> {
     let is_met = |difference: &&Difference| match difference.meets {
         Meets::Always => true,
         Meets::When(meets) => meets(met),
-        Meets::Refused | Meets::Noted => false,
+        Meets::Refused => false,
+        Meets::Noted(is_such) => met.config.notes.iter().any(is_such),
     };
     DIFFERENCES.iter().filter(is_met).collect()
 }

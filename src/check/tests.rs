@@ -162,3 +162,62 @@ fn types_of_columns_are_met_where_a_converter_reads_them() {
         }
     }
 }
+
+fn connector(lines: &str) -> Config {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("connector.properties");
+    let text = format!(
+        "connector.class=io.debezium.connector.postgresql.PostgresConnector\n\
+         database.hostname=db\ndatabase.user=relay\nplugin.name=pgoutput\n\
+         topic.prefix=shop\ntable.include.list=public.outbox\ntransforms=events\n\
+         transforms.events.type=io.debezium.transforms.outbox.EventRouter\n{lines}"
+    );
+    std::fs::write(&path, text).unwrap();
+    let sources = Sources {
+        connector: Some(path),
+        ..Sources::default()
+    };
+    crate::config::load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn what_a_connectors_file_says_is_met_and_named_in_its_own_words() {
+    let config = connector(
+        "errors.tolerance=all\nskipped.operations=none\ntransforms.events.table.field.event.key=\n\
+         transforms.events.table.fields.additional.placement=seq:header",
+    );
+    let met = differences::met(&Met {
+        config: &config,
+        tables: None,
+        used: &[],
+        has_publication: true,
+    });
+    let names: Vec<_> = met.iter().map(|difference| difference.name).collect();
+    assert_eq!(
+        names,
+        [
+            "commit time",
+            "context headers",
+            "empty name of a column",
+            "errors.tolerance=all",
+            "logical messages",
+            "slot of an idle outbox",
+            "truncates",
+            "update of a primary key",
+        ]
+    );
+    let options: Vec<String> = columns::wanted(&config)
+        .into_iter()
+        .map(|column| format!("{}: {}", column.name, column.option))
+        .collect();
+    assert_eq!(
+        options,
+        [
+            "payload: transforms.events.table.field.event.payload",
+            "id: transforms.events.table.field.event.id",
+            "seq: transforms.events.table.fields.additional.placement",
+            "aggregateid: transforms.events.table.field.event.key",
+            "aggregatetype: transforms.events.route.by.field",
+        ]
+    );
+}
