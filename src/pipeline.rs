@@ -5,7 +5,7 @@
 //! With protocol 1 the server sends only committed transactions, so a row leaves as it arrives,
 //! inside its transaction; only the confirmation waits for the commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use crate::ack::{AckTracker, ConfirmedCommit, Limits, Outcome, Resend, Ticket, W
 use crate::lsn::Lsn;
 use crate::outbox::{Change, Operation, TypeCatalog};
 use crate::pgoutput::{self, Begin, Commit, DecodeError, Message, Relation, RelationCache, Tuple};
+use crate::router::dead_letter::{Origin, Reason};
 use crate::router::{DropReason, EventRouter, Note, Record, RouteError, Routed};
 use crate::timestamp::Timestamp;
 
@@ -27,6 +28,10 @@ pub struct Pipeline {
     open: Option<OpenTransaction>,
     /// Issued and not yet taken by the shell.
     outgoing: Resend,
+    /// One for each record of the window, where a record may become a dead letter; `None` where it
+    /// may not, because it is one or is no row's.
+    origins: VecDeque<Option<Origin>>,
+    last_dead_letter: Option<DeadLetter>,
     /// Passed since the shell last asked.
     confirmed_commits: Vec<ConfirmedCommit>,
     /// The furthest position that was read.
@@ -48,6 +53,8 @@ pub struct Counters {
     pub largest_transaction_records: u64,
     pub resent: u64,
     pub dropped: BTreeMap<DropReason, u64>,
+    /// By the reason's code.
+    pub dead_letters: BTreeMap<&'static str, u64>,
     pub notes: BTreeMap<Note, u64>,
 }
 
@@ -65,6 +72,14 @@ pub enum PipelineError {
         expected: &'static str,
     },
     Route(Box<Unroutable>),
+}
+
+/// An event that went to the dead-letter topic instead, for the shell to tell of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    pub reason: Reason,
+    pub origin: Origin,
+    pub event_id: Option<String>,
 }
 
 /// A row that has no record: where it stands and why.
@@ -87,6 +102,8 @@ impl Pipeline {
             window: Window::new(limits),
             open: None,
             outgoing: Vec::new(),
+            origins: VecDeque::new(),
+            last_dead_letter: None,
             confirmed_commits: Vec::new(),
             received: Lsn::ZERO,
             counters: Counters::default(),
@@ -198,7 +215,50 @@ impl Pipeline {
 
     /// A record that is no row's: acknowledged in its turn, without a position of its own.
     pub fn publish_beside(&mut self, record: Record) {
-        self.issue(record);
+        self.issue(record, None);
+    }
+
+    /// In the place of a record that failed, its dead letter: it goes out with the next resend, and
+    /// the transaction waits for it. False where there is no topic for it, or the record is a dead
+    /// letter itself, or no row's.
+    pub fn make_dead_letter(&mut self, ticket: Ticket, reason: Reason) -> bool {
+        let first = self.window.released();
+        let index = ticket
+            .0
+            .checked_sub(first.0)
+            .and_then(|at| usize::try_from(at).ok());
+        let place = index.and_then(|index| self.origins.get_mut(index));
+        let (Some(topic), Some(place), Some(record)) = (
+            self.router.options().dead_letter_topic.as_ref(),
+            place,
+            self.window.record(ticket),
+        ) else {
+            return false;
+        };
+        let Some(origin) = place.take() else {
+            return false;
+        };
+        let letter = record.dead_letter(Arc::clone(topic), &origin, &reason);
+        let event_id = record.event_id();
+        if !self.window.replace(ticket, Arc::new(letter)) {
+            *place = Some(origin);
+            return false;
+        }
+        self.note_dead_letter(DeadLetter {
+            reason,
+            origin,
+            event_id,
+        });
+        true
+    }
+
+    pub fn dead_letter_topic(&self) -> Option<&Arc<str>> {
+        self.router.options().dead_letter_topic.as_ref()
+    }
+
+    /// The last event that went to the dead-letter topic since this was asked.
+    pub fn take_last_dead_letter(&mut self) -> Option<DeadLetter> {
+        self.last_dead_letter.take()
     }
 
     /// The window has room, and no failure has to be made good before anything new goes out.
@@ -332,14 +392,36 @@ impl Pipeline {
                 if let Some(note) = note {
                     *self.counters.notes.entry(note).or_default() += 1;
                 }
-                self.issue(record);
+                self.issue(record, Some(origin(change, row)));
                 Ok(())
             }
             Ok(Routed::Drop(reason)) => {
                 *self.counters.dropped.entry(reason).or_default() += 1;
                 Ok(())
             }
-            Err(source) => Err(PipelineError::Route(Box::new(Unroutable {
+            Err(source) => self.route_to_dead_letters(change, row, source),
+        }
+    }
+
+    /// Where there is such a topic; else the stream ends here.
+    fn route_to_dead_letters(
+        &mut self,
+        change: &Change<'_, '_>,
+        row: u64,
+        source: RouteError,
+    ) -> Result<(), PipelineError> {
+        let (origin, reason) = (origin(change, row), Reason::from(&source));
+        match self.router.dead_letter(change, &origin, &reason) {
+            Some(letter) => {
+                self.note_dead_letter(DeadLetter {
+                    reason,
+                    event_id: self.router.event_id(change),
+                    origin,
+                });
+                self.issue(letter, None);
+                Ok(())
+            }
+            None => Err(PipelineError::Route(Box::new(Unroutable {
                 table: change.relation.qualified_name(),
                 commit_lsn: change.commit_lsn,
                 row,
@@ -348,17 +430,37 @@ impl Pipeline {
         }
     }
 
-    fn issue(&mut self, record: Record) {
+    fn note_dead_letter(&mut self, letter: DeadLetter) {
+        let count = &mut self.counters.dead_letters;
+        *count.entry(letter.reason.code).or_default() += 1;
+        self.last_dead_letter = Some(letter);
+    }
+
+    fn issue(&mut self, record: Record, origin: Option<Origin>) {
         let record = Arc::new(record);
         let ticket = self.window.issue(Arc::clone(&record));
         self.outgoing.push((ticket, record));
+        if self.router.options().dead_letter_topic.is_some() {
+            self.origins.push_back(origin);
+        }
         self.counters.records += 1;
     }
 
     fn advance(&mut self) {
+        let released = self.origins.len().saturating_sub(self.window.len());
+        self.origins.drain(..released);
         let commits = &mut self.confirmed_commits;
         self.tracker
             .release(self.window.released(), |commit| commits.push(commit));
+    }
+}
+
+fn origin(change: &Change<'_, '_>, row: u64) -> Origin {
+    Origin {
+        relation: Arc::clone(change.relation),
+        commit_lsn: change.commit_lsn,
+        commit_time: change.commit_time,
+        row,
     }
 }
 

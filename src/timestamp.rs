@@ -25,6 +25,14 @@ impl Timestamp {
         )
     }
 
+    pub const fn from_unix_us(us: i64) -> Self {
+        Self(us.saturating_sub(POSTGRES_EPOCH_UNIX_MS * 1000))
+    }
+
+    pub const fn as_unix_us(self) -> i64 {
+        self.0.saturating_add(POSTGRES_EPOCH_UNIX_MS * 1000)
+    }
+
     /// Milliseconds since 1970-01-01 00:00 UTC, rounded down: a Kafka record's timestamp.
     pub const fn as_unix_ms(self) -> i64 {
         self.0
@@ -60,6 +68,8 @@ mod tests {
             -POSTGRES_EPOCH_UNIX_MS * 1000
         );
         assert_eq!(Timestamp::from(UNIX_EPOCH), Timestamp::from_unix_ms(0));
+        assert_eq!(Timestamp::from_unix_us(1).as_unix_us(), 1);
+        assert_eq!(Timestamp::from_unix_us(0), Timestamp::from_unix_ms(0));
     }
 
     #[test]

@@ -169,6 +169,23 @@ impl Window {
         self.release();
     }
 
+    /// Another record under the ticket of one that failed; it goes out with the next resend. False
+    /// where the ticket's record did not fail.
+    pub fn replace(&mut self, ticket: Ticket, record: Arc<Record>) -> bool {
+        let size_bytes = record.size_bytes();
+        let Some(entry) = self
+            .entry_mut(ticket)
+            .filter(|entry| entry.state == State::Unsent)
+        else {
+            return false;
+        };
+        let before = std::mem::replace(&mut entry.size_bytes, size_bytes);
+        entry.record = record;
+        entry.partition = None;
+        self.bytes = self.bytes - before + size_bytes;
+        true
+    }
+
     pub fn record(&self, ticket: Ticket) -> Option<&Arc<Record>> {
         let index = usize::try_from(ticket.0.checked_sub(self.first.0)?).ok()?;
         self.entries.get(index).map(|entry| &entry.record)
@@ -366,6 +383,33 @@ mod tests {
         ack(&mut window, 2, 3);
         ack(&mut window, 3, 4);
         assert_eq!(tickets(&window.resend()), [0, 1, 3]);
+    }
+
+    #[test]
+    fn a_failed_record_is_replaced_under_its_ticket_and_goes_out_with_what_is_behind_it_there() {
+        let mut window = window_of(&["t", "t", "dead", "t"]);
+        assert!(
+            !window.replace(Ticket(0), record("dead", "a")),
+            "it did not fail"
+        );
+        fail(&mut window, 0, Some(0));
+        let bytes = window.bytes();
+        assert!(window.replace(Ticket(0), record("dead", "a longer one")));
+        assert_eq!(window.bytes(), bytes + "a longer one".len() - "x".len());
+        ack(&mut window, 1, 0);
+        ack(&mut window, 2, 0);
+        window.settle(Ticket(3), Outcome::NotSent);
+        let resend = window.resend();
+        assert_eq!(
+            tickets(&resend),
+            [0, 2, 3],
+            "what was behind it in t stays there"
+        );
+        assert_eq!(resend[0].1, record("dead", "a longer one"));
+        for ticket in [0, 2, 3] {
+            ack(&mut window, ticket, 0);
+        }
+        assert_eq!((window.released(), window.bytes()), (Ticket(4), 0));
     }
 
     #[test]

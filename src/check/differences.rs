@@ -97,7 +97,7 @@ pub const DIFFERENCES: &[Difference] = &[
     Difference {
         name: "errors.tolerance=all",
         debezium: "What fails is passed over.",
-        outboxd: "No row is passed over: the relay is blocked.",
+        outboxd: "No row is passed over: what fails goes to the dead-letter topic (`errors.deadletterqueue.topic.name`, else the connector's name and `.dead-letter`).",
         meets: Meets::Noted(|note| note.place.ends_with("errors.tolerance")),
     },
     Difference {

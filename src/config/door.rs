@@ -79,9 +79,9 @@ mod tests {
                 "debezium.sink.kafka.producer.linger.ms",
             ),
             (
-                "relay.on_blocked",
-                "--set relay.on_blocked",
-                "--set relay.on_blocked",
+                "relay.backoff_max",
+                "--set relay.backoff_max",
+                "--set relay.backoff_max",
             ),
         ] {
             assert_eq!(Door::Own.spell(key), key);

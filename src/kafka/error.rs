@@ -40,6 +40,8 @@ pub enum DeliveryErrorKind {
     InvalidTimestamp {
         timestamp_ms: i64,
     },
+    /// The broker found something wrong with it: a compacted topic takes no record without a key.
+    RecordInvalid,
     /// The broker refused a batch of several records, without a word on which. Each of them is
     /// sent again alone.
     BatchRefused(String),
@@ -80,6 +82,7 @@ impl DeliveryErrorKind {
                 Self::TopicMissing
             }
             Code::InvalidTopic => Self::TopicInvalid,
+            Code::InvalidRecord => Self::RecordInvalid,
             Code::TopicAuthorizationFailed => Self::TopicAuthorization,
             Code::ClusterAuthorizationFailed => Self::ClusterAuthorization,
             Code::Authentication | Code::SaslAuthenticationFailed => Self::Authentication,
@@ -111,6 +114,7 @@ impl DeliveryErrorKind {
                 limit: SizeLimit::Topic(_),
                 ..
             } | Self::InvalidTimestamp { .. }
+                | Self::RecordInvalid
                 | Self::RefusedByBroker(_)
         )
     }
@@ -120,6 +124,7 @@ impl DeliveryErrorKind {
         Self::BatchRefused(match self {
             Self::RecordTooLarge { .. } => "the batch or a record in it is too large".to_owned(),
             Self::InvalidTimestamp { .. } => "a timestamp is out of range".to_owned(),
+            Self::RecordInvalid => "a record in it is invalid".to_owned(),
             Self::RefusedByBroker(code) => code.clone(),
             other => format!("{other:?}"),
         })
@@ -154,9 +159,26 @@ impl DeliveryError {
                 | DeliveryErrorKind::RecordTooLarge { .. }
                 | DeliveryErrorKind::InvalidPartition { .. }
                 | DeliveryErrorKind::InvalidTimestamp { .. }
+                | DeliveryErrorKind::RecordInvalid
                 | DeliveryErrorKind::RefusedByBroker(_)
         )
     }
+
+    /// The cause lies in the record, and the broker meant this one: a dead letter, where the operator
+    /// has chosen these. What somebody mends elsewhere (rights, topics, brokers), and what a broker
+    /// refuses for reasons of its own, is waited for.
+    pub fn lies_in_the_record(&self) -> bool {
+        Self::OF_RECORDS.contains(&self.reason())
+    }
+
+    /// Of these, the words of what lies in the record.
+    pub const OF_RECORDS: [&str; 5] = [
+        "topic_invalid",
+        "record_too_large",
+        "invalid_partition",
+        "invalid_timestamp",
+        "record_invalid",
+    ];
 
     /// What the operator can do.
     pub fn hint(&self) -> String {
@@ -200,6 +222,9 @@ impl DeliveryError {
             Kind::BatchRefused(_) => format!(
                 "The records are sent again one by one, to find out which one is meant. If it was the batch: set batch.size of the relay below max.message.bytes of topic {topic}."
             ),
+            Kind::RecordInvalid => format!(
+                "See the broker's log for the reason. A compacted topic takes no record without a key: check cleanup.policy of topic {topic} and the key's column. It is tried again by itself."
+            ),
             Kind::RefusedByBroker(_) => {
                 "See the broker's log for the reason. It is tried again by itself.".to_owned()
             }
@@ -211,7 +236,7 @@ impl DeliveryError {
     }
 
     /// Every word of [`Self::reason`].
-    pub const REASONS: [&str; 16] = [
+    pub const REASONS: [&str; 17] = [
         "topic_missing",
         "topic_invalid",
         "topic_collision",
@@ -222,6 +247,7 @@ impl DeliveryError {
         "record_too_large",
         "invalid_partition",
         "invalid_timestamp",
+        "record_invalid",
         "batch_refused",
         "refused_by_broker",
         "purged",
@@ -243,6 +269,7 @@ impl DeliveryError {
             DeliveryErrorKind::RecordTooLarge { .. } => "record_too_large",
             DeliveryErrorKind::InvalidPartition { .. } => "invalid_partition",
             DeliveryErrorKind::InvalidTimestamp { .. } => "invalid_timestamp",
+            DeliveryErrorKind::RecordInvalid => "record_invalid",
             DeliveryErrorKind::BatchRefused(_) => "batch_refused",
             DeliveryErrorKind::RefusedByBroker(_) => "refused_by_broker",
             DeliveryErrorKind::Purged => "purged",
@@ -303,6 +330,7 @@ impl fmt::Display for DeliveryError {
                 f,
                 "topic \"{topic}\" takes no record with timestamp {timestamp_ms} ms"
             ),
+            Kind::RecordInvalid => write!(f, "topic \"{topic}\" takes the record for invalid"),
             Kind::BatchRefused(reason) => write!(
                 f,
                 "the broker refused a batch of records for topic \"{topic}\": {reason}"

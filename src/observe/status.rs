@@ -101,6 +101,8 @@ pub struct Positions {
     pub lag_seconds: f64,
     /// Acknowledged by Kafka, and everything before them.
     pub records_published: u64,
+    /// Of these, in the dead-letter topic.
+    pub records_dead_lettered: u64,
     pub transactions: u64,
     pub kafka_reachable: bool,
 }
@@ -350,6 +352,7 @@ mod tests {
             "in_flight_bytes": 0,
             "lag_seconds": 1.5,
             "records_published": 0,
+            "records_dead_lettered": 0,
             "transactions": 0,
             "kafka_reachable": false,
             "slot_facts": {

@@ -29,6 +29,6 @@ pub use types::ColumnType;
 pub use value::{Value, ValueError};
 
 pub(crate) use default::default_value;
-pub(crate) use temporal::civil;
+pub(crate) use temporal::{civil, iso_microseconds};
 pub(crate) use types::DECIMAL;
 pub(crate) use value::point_wkb;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::timestamp::Timestamp;
+
 pub(crate) const DAY_US: i64 = 86_400_000_000;
 const SECOND_US: i64 = 1_000_000;
 
@@ -147,6 +149,11 @@ pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     let month = (month_from_march + 2) % 12 + 1;
     let year = cycle * CYCLE_YEARS + year_of_cycle + i64::from(month <= 2);
     (year, month, day)
+}
+
+/// A commit's time, to the microsecond: `2020-01-02T03:04:05.600000Z`.
+pub(crate) fn iso_microseconds(time: Timestamp) -> String {
+    iso_timestamp(time.as_unix_us(), Fraction::Fixed(6))
 }
 
 /// `2020-01-02T03:04:05.6Z`, `-0043-03-15T00:00:00Z`, `+20000-01-01T00:00:00Z`.

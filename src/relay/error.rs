@@ -15,7 +15,7 @@ pub enum RelayError {
     Postgres(PostgresError),
     Pipeline(PipelineError),
     Publish(PublishError),
-    /// A record cannot be delivered and `relay.on_blocked` is `exit`.
+    /// A record cannot be delivered and `errors.on_blocked` is `exit`.
     Undeliverable(Undelivered),
     /// Table, slot or publication is not what the configuration needs.
     Object(ObjectError),
@@ -29,24 +29,31 @@ pub struct Undelivered {
     pub error: DeliveryError,
     /// The header `id`. Absent where the error is not about one record.
     pub event_id: Option<String>,
+    /// It was to be written in the place of an event.
+    pub is_dead_letter: bool,
 }
 
 impl Undelivered {
     pub(super) fn new(error: DeliveryError, record: Option<&Record>) -> Self {
         let record = record.filter(|_| error.concerns_the_record());
-        let event_id = record.and_then(|record| {
-            let id = record.headers.iter().find(|header| *header.name == *"id")?;
-            let id = String::from_utf8_lossy(id.value.as_deref()?);
-            Some(id.chars().take(ID_CHARACTERS).collect())
-        });
-        Self { error, event_id }
+        let event_id = record
+            .and_then(Record::event_id)
+            .map(|id| id.chars().take(ID_CHARACTERS).collect());
+        Self {
+            error,
+            event_id,
+            is_dead_letter: false,
+        }
     }
 
     pub(super) fn problem(&self) -> Problem {
         let event = self.event_id.as_deref();
+        let event = event.map(|id| format!("The event has the id {id}."));
+        let letter = self.is_dead_letter.then(|| IS_DEAD_LETTER.to_owned());
+        let detail = letter.into_iter().chain(event).collect::<Vec<_>>();
         Problem {
             message: self.error.to_string(),
-            detail: event.map(|id| format!("The event has the id {id}.")),
+            detail: (!detail.is_empty()).then(|| detail.join(" ")),
             hint: Some(self.error.hint()),
         }
     }
@@ -57,6 +64,8 @@ impl Undelivered {
     }
 }
 
+const IS_DEAD_LETTER: &str =
+    "It is the dead letter of an event, which is in no other topic: nothing goes on without it.";
 /// An id is short; what is longer is something else.
 const ID_CHARACTERS: usize = 100;
 

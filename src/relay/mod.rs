@@ -398,6 +398,7 @@ impl Relay {
             in_flight_bytes: window.bytes(),
             lag_seconds,
             records_published: counters.records.saturating_sub(window.len() as u64),
+            records_dead_lettered: counters.dead_letters.values().sum(),
             transactions: counters.transactions,
             kafka_reachable: health.is_reachable(),
         };
@@ -426,6 +427,10 @@ impl Relay {
                 &metrics.rows_dropped.with_label_values(&[reason.as_str()]),
                 *count,
             );
+        }
+        for (reason, count) in &counters.dead_letters {
+            let metric = &metrics.records_dead_lettered;
+            follow(&metric.with_label_values(&[*reason]), *count);
         }
         for (note, count) in &counters.notes {
             follow(

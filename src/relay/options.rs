@@ -31,7 +31,8 @@ pub struct Options {
 /// What to do with a row that cannot be routed or delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnBlocked {
-    /// Keep the connection and the row, say so, and try again what can heal by itself.
+    /// Keep the connection and the row, say so, and try again what can heal by itself. With a
+    /// dead-letter topic this is left for what cannot be written there.
     Wait,
     /// End with status 1; nothing is confirmed.
     Exit,

@@ -16,6 +16,7 @@ use crate::ack::{Outcome, Ticket};
 use crate::kafka::{DeliveryReport, DeliveryReports, Fate, Options as KafkaOptions, Publisher};
 use crate::observe::{Problem, Repeated};
 use crate::pipeline::Pipeline;
+use crate::router::dead_letter::Reason;
 use crate::timestamp::Timestamp;
 
 /// Where records go.
@@ -44,6 +45,7 @@ pub(super) struct Outbound {
     looks: Interval,
     on_blocked: OnBlocked,
     repeated: Repeated,
+    dead_letters_said: Repeated,
     topics: TopicCounters,
     view: View,
     pub(super) kill_point: KillPoint,
@@ -70,6 +72,7 @@ impl Outbound {
             looks: every(LOOK_INTERVAL),
             on_blocked: options.on_blocked.clone(),
             repeated: Repeated::new(REPEAT_INTERVAL),
+            dead_letters_said: Repeated::new(REPEAT_INTERVAL),
             topics: TopicCounters::default(),
             view,
             kill_point: KillPoint::default(),
@@ -82,6 +85,7 @@ impl Outbound {
         if !outgoing.is_empty() {
             self.publisher.send(outgoing);
             self.kill_point.pass(Edge::Enqueued);
+            self.tell_of_dead_letters();
         }
     }
 
@@ -144,8 +148,12 @@ impl Outbound {
                         .records_failed
                         .with_label_values(&[error.reason()])
                         .inc();
-                    self.note_failure(report.ticket, error);
-                    Outcome::Failed { partition }
+                    self.pipeline
+                        .handle_delivery(report.ticket, Outcome::Failed { partition });
+                    if !self.make_dead_letter(report.ticket, &error) {
+                        self.note_failure(report.ticket, error);
+                    }
+                    continue;
                 }
             };
             self.pipeline.handle_delivery(report.ticket, outcome);
@@ -184,9 +192,47 @@ impl Outbound {
         Ok(())
     }
 
+    /// Of a record that was refused for something in it, where dead letters are the operator's choice.
+    fn make_dead_letter(&mut self, ticket: Ticket, error: &crate::kafka::DeliveryError) -> bool {
+        let reason = Reason {
+            code: error.reason(),
+            message: error.to_string(),
+        };
+        let made = error.lies_in_the_record() && self.pipeline.make_dead_letter(ticket, reason);
+        if made {
+            self.trouble.note_replaced(ticket);
+            self.tell_of_dead_letters();
+        }
+        made
+    }
+
+    /// One line for all of them in an interval: that they are there is what somebody has to know.
+    fn tell_of_dead_letters(&mut self) {
+        let Some(letter) = self.pipeline.take_last_dead_letter() else {
+            return;
+        };
+        let now = std::time::Instant::now();
+        if self.dead_letters_said.say("dead letters", now).is_some() {
+            let made = self.pipeline.counters().dead_letters.values().sum::<u64>();
+            tracing::warn!(
+                topic = self.pipeline.dead_letter_topic().map(AsRef::as_ref),
+                reason = letter.reason.code,
+                table = letter.origin.relation.qualified_name(),
+                lsn = %letter.origin.commit_lsn,
+                row = letter.origin.row,
+                event_id = letter.event_id,
+                made,
+                hint = "Mend the cause, then publish it with `outboxd redrive`.",
+                "an event goes to the dead-letter topic: {}",
+                letter.reason.message
+            );
+        }
+    }
+
     fn note_failure(&mut self, ticket: Ticket, error: crate::kafka::DeliveryError) {
         let record = self.pipeline.window().record(ticket);
-        let failure = Undelivered::new(error, record.map(Arc::as_ref));
+        let mut failure = Undelivered::new(error, record.map(Arc::as_ref));
+        failure.is_dead_letter = self.pipeline.dead_letter_topic() == Some(&failure.error.topic);
         let now = std::time::Instant::now();
         if let Some(unsaid) = self.repeated.say(&failure.kind(), now) {
             self.view.report(&failure.problem(), unsaid);

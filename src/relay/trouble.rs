@@ -18,13 +18,16 @@ pub(super) struct Trouble {
 
 #[derive(Debug)]
 struct Current {
-    last: Undelivered,
+    /// `None` where every failed record goes out in another form.
+    last: Option<Undelivered>,
     /// The first of this attempt that tells what is wrong with a record or its topic.
     cause: Option<Undelivered>,
     /// The furthest record that failed.
     ticket: Ticket,
     retry_at: Option<Instant>,
     needs_new_producer: bool,
+    /// The next attempt is another one than the last.
+    changed: bool,
 }
 
 impl Trouble {
@@ -37,19 +40,30 @@ impl Trouble {
     }
 
     pub(super) fn note(&mut self, ticket: Ticket, failure: Undelivered) {
-        let current = self.current.get_or_insert_with(|| Current {
-            last: failure.clone(),
+        let current = self.at(ticket);
+        current.needs_new_producer |= failure.error.needs_new_producer();
+        if current.cause.is_none() && !failure.error.concerns_the_attempt() {
+            current.cause = Some(failure.clone());
+        }
+        current.last = Some(failure);
+    }
+
+    /// A dead letter takes the place of the record that failed: nothing is wrong any more.
+    pub(super) fn note_replaced(&mut self, ticket: Ticket) {
+        self.at(ticket).changed = true;
+    }
+
+    fn at(&mut self, ticket: Ticket) -> &mut Current {
+        let current = self.current.get_or_insert(Current {
+            last: None,
             cause: None,
             ticket,
             retry_at: None,
             needs_new_producer: false,
+            changed: false,
         });
-        current.needs_new_producer |= failure.error.needs_new_producer();
         current.ticket = current.ticket.max(ticket);
-        if current.cause.is_none() && !failure.error.concerns_the_attempt() {
-            current.cause = Some(failure.clone());
-        }
-        current.last = failure;
+        current
     }
 
     /// What failed is no concern of ours any more.
@@ -71,7 +85,7 @@ impl Trouble {
     /// What is to be shown: the cause, and while there is none what was heard last.
     pub(super) fn shown(&self) -> Option<&Undelivered> {
         let current = self.current.as_ref()?;
-        Some(current.cause.as_ref().unwrap_or(&current.last))
+        current.cause.as_ref().or(current.last.as_ref())
     }
 
     /// Everything in flight has settled: the pause before the next attempt starts.
@@ -79,6 +93,11 @@ impl Trouble {
         let current = self.current.as_mut()?;
         if current.retry_at.is_some() {
             return None;
+        }
+        if std::mem::take(&mut current.changed) && current.cause.is_none() {
+            self.backoff.reset();
+            current.retry_at = Some(now);
+            return Some(Duration::ZERO);
         }
         let pause = self.backoff.pause();
         current.retry_at = Some(now + pause);
@@ -153,6 +172,24 @@ mod tests {
         assert_eq!(trouble.shown(), Some(&missing));
         trouble.begin_attempt();
         assert_eq!((trouble.cause(), trouble.shown()), (None, Some(&batch())));
+    }
+
+    #[test]
+    fn a_record_that_is_replaced_goes_out_at_once_and_nothing_is_wrong_with_it() {
+        let mut trouble = Trouble::new(&Options::default());
+        let now = Instant::now();
+        trouble.note_replaced(Ticket(2));
+        assert_eq!((trouble.shown(), trouble.is_on()), (None, true));
+        assert_eq!(trouble.schedule(now), Some(Duration::ZERO));
+        assert_eq!(trouble.retry_at(), Some(now));
+        assert!(!trouble.begin_attempt());
+        trouble.note_replaced(Ticket(3));
+        trouble.note(Ticket(4), failure(Kind::TopicMissing));
+        assert!(
+            trouble.schedule(now) > Some(Duration::ZERO),
+            "there is more to wait for"
+        );
+        assert!(!trouble.is_over(Ticket(4)) && trouble.is_over(Ticket(5)));
     }
 
     #[test]

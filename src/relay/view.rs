@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::RelayError;
 use crate::kafka::DeliveryError;
 use crate::observe::{Metrics, Problem, Role, State, Status, begin_at_zero};
-use crate::router::{DropReason, Note};
+use crate::router::{DropReason, Note, RouteError};
 
 /// Cheap to clone; every part of the relay narrates through one.
 #[derive(Clone, Debug)]
@@ -79,6 +79,10 @@ impl View {
             &metrics.rows_dropped,
             DropReason::ALL.map(DropReason::as_str),
         );
+        let dead_letters = RouteError::REASONS
+            .into_iter()
+            .chain(DeliveryError::OF_RECORDS);
+        begin_at_zero(&metrics.records_dead_lettered, dead_letters);
         begin_at_zero(&metrics.row_notes, Note::ALL.map(Note::as_str));
         begin_at_zero(&metrics.reconnects, RelayError::REASONS);
         let phase = Phase {

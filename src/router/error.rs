@@ -60,6 +60,42 @@ pub enum RouteError {
 }
 
 impl RouteError {
+    /// All of [`RouteError::reason`].
+    pub const REASONS: [&str; 13] = [
+        "missing_column",
+        "unsupported_type",
+        "route_type",
+        "null_route",
+        "illegal_topic",
+        "value",
+        "converter",
+        "not_a_timestamp",
+        "not_an_integer",
+        "timestamp_before_1970",
+        "partition",
+        "update",
+        "no_row",
+    ];
+
+    /// A short, fixed word for a metric's label and a dead letter's header.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::MissingColumn { .. } => "missing_column",
+            Self::UnsupportedType { .. } => "unsupported_type",
+            Self::RouteType { .. } => "route_type",
+            Self::NullRoute { .. } => "null_route",
+            Self::IllegalTopic { .. } => "illegal_topic",
+            Self::Value(_) => "value",
+            Self::Converter { .. } => "converter",
+            Self::NotATimestamp { .. } => "not_a_timestamp",
+            Self::NotAnInteger { .. } => "not_an_integer",
+            Self::TimestampBefore1970 { .. } => "timestamp_before_1970",
+            Self::Partition { .. } => "partition",
+            Self::Update => "update",
+            Self::NoRow => "no_row",
+        }
+    }
+
     pub fn hint(&self) -> String {
         match self {
             Self::MissingColumn {

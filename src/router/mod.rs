@@ -4,6 +4,7 @@
 
 mod columns;
 mod converter;
+pub mod dead_letter;
 mod error;
 mod expand;
 mod heartbeat;
@@ -293,7 +294,9 @@ fn topic(
         return Ok(Arc::clone(topic));
     }
     let topic = options.topic.topic(routed);
-    if let Some(reason) = topic::illegal(&topic) {
+    let reserved = options.dead_letter_topic.as_deref() == Some(topic.as_str());
+    let reason = topic::illegal(&topic).or(reserved.then_some("dead letters go there"));
+    if let Some(reason) = reason {
         return Err(RouteError::IllegalTopic {
             topic,
             column: options.route_field.clone(),

@@ -1,5 +1,7 @@
 //! The Event Router's options in Debezium's own words.
 
+use std::sync::Arc;
+
 use super::columns::ColumnFilter;
 use super::converter::Converters;
 use super::placement::Placement;
@@ -45,6 +47,8 @@ pub struct Options {
     pub converters: Converters,
     /// How PostgreSQL's types become values: the connector's handling modes.
     pub types: TypeOptions,
+    /// Where rows go that cannot be routed and records that Kafka refuses. Without one they block.
+    pub dead_letter_topic: Option<Arc<str>>,
 }
 
 /// Which run of the relay made a record.
@@ -122,6 +126,7 @@ impl Options {
             columns: ColumnFilter::default(),
             converters: Converters::default(),
             types: TypeOptions::default(),
+            dead_letter_topic: None,
         }
     }
 }

@@ -281,7 +281,7 @@ async fn a_row_without_a_topic_blocks_and_nothing_behind_it_is_confirmed() {
     assert_eq!(relay.stop().code(), Some(1), "the row is still to come");
 
     // The row is still the next one: nothing was skipped.
-    let relay = Relay::start(&scene.postgres, &scene.kafka, &["relay.on_blocked=exit"]);
+    let relay = Relay::start(&scene.postgres, &scene.kafka, &["errors.on_blocked=exit"]);
     let (status, log) = relay.wait();
     assert_eq!(status.code(), Some(1), "{log:#?}");
     assert!(pid > 0);

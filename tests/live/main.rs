@@ -11,6 +11,7 @@ mod blocked;
 mod check;
 mod conformance;
 mod consumers;
+mod dead_letters;
 mod delivery;
 mod faults;
 mod kill_points;

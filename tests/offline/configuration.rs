@@ -2,6 +2,7 @@
 
 mod connectors;
 mod convert;
+mod dead_letters;
 mod documents;
 mod own_file;
 mod refusals;

@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use outboxd::router::Options;
 
+use self::log::DEAD_LETTERS;
 use self::world::World;
 use crate::support::mutation::Random;
 
@@ -44,9 +45,11 @@ fn every_schedule_of_faults_leaves_each_key_complete_and_in_order() {
             cuts,
             crashes,
             stops,
+            dead_letters,
             ..
         } = total;
-        let least = failures.min(resent).min(cuts).min(crashes).min(stops);
+        let disasters = cuts.min(crashes).min(stops);
+        let least = failures.min(resent).min(dead_letters).min(disasters);
         assert!(least >= schedules / 4, "too quiet to prove anything");
     }
 }
@@ -55,11 +58,17 @@ fn every_schedule_of_faults_leaves_each_key_complete_and_in_order() {
 fn run(seeds: Range<u64>, trace: bool) -> Tally {
     let current = Cell::new(0);
     let mut total = Tally::default();
-    let options = Options::default();
+    let wait = Options::default();
+    let dead_letters = Options {
+        dead_letter_topic: Some(DEAD_LETTERS.into()),
+        ..Options::default()
+    };
+    // Every other schedule has events that have to become dead letters.
+    let options = |seed| if seed % 2 == 0 { &wait } else { &dead_letters };
     let all = || {
         for seed in seeds {
             current.set(seed);
-            total += World::new(seed, &options, trace).run();
+            total += World::new(seed, options(seed), trace).run();
         }
     };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(all)) {
@@ -98,6 +107,8 @@ struct Tally {
     cuts: u64,
     crashes: u64,
     stops: u64,
+    /// Acknowledged in their topic.
+    dead_letters: u64,
 }
 
 impl AddAssign for Tally {
@@ -108,6 +119,7 @@ impl AddAssign for Tally {
         self.cuts += other.cuts;
         self.crashes += other.crashes;
         self.stops += other.stops;
+        self.dead_letters += other.dead_letters;
     }
 }
 

@@ -1,6 +1,7 @@
 //! From settings to the rooms' own options: each value is parsed here, once, into a type that
 //! cannot be wrong.
 
+mod errors;
 mod format;
 mod kafka;
 mod postgres;
@@ -18,6 +19,7 @@ use super::{Config, Door, Fault, Note, Sources, keys};
 use crate::observe::{HttpOptions, LogFormat, LogOptions};
 use crate::relay;
 use crate::router::{Heartbeat, illegal_topic};
+use errors::Errors;
 
 /// Names of the values of a setting that is one of a few.
 type Choices<T> = &'static [(&'static str, T)];
@@ -27,10 +29,6 @@ const LOG_FORMATS: Choices<LogFormat> = &[
     ("auto", LogFormat::Auto),
     ("text", LogFormat::Text),
     ("json", LogFormat::Json),
-];
-const ON_BLOCKED: Choices<fn() -> relay::OnBlocked> = &[
-    ("wait", || relay::OnBlocked::Wait),
-    ("exit", || relay::OnBlocked::Exit),
 ];
 
 const DROPS_SLOT: &str = "the slot is dropped at each clean stop: what is committed while the relay is down is not streamed, and is lost where the outbox does not keep its rows";
@@ -60,8 +58,9 @@ pub(super) fn build(
     if let (Some(tables), Some(snapshot)) = (&tables, &snapshot) {
         postgres::selects_of_other_tables(&mut read, tables, snapshot, &mut notes);
     }
-    let router = router::options(&mut read);
-    let relay = relay(&mut read);
+    let errors = errors::errors(&mut read, name.as_deref().unwrap_or_default());
+    let router = router::options(&mut read, errors.as_ref());
+    let relay = relay(&mut read, errors.as_ref());
     let kafka = kafka::options(&mut read, relay.as_ref(), sources);
     let http = http(&mut read);
     let log = log(&mut read);
@@ -243,7 +242,7 @@ impl Read<'_> {
     }
 }
 
-fn relay(read: &mut Read<'_>) -> Option<relay::Options> {
+fn relay(read: &mut Read<'_>, errors: Option<&Errors>) -> Option<relay::Options> {
     let max_in_flight_bytes = read.bytes("relay.max_in_flight_bytes");
     let max_in_flight_records = read.number("relay.max_in_flight_records");
     let status_interval = read.duration("relay.status_interval");
@@ -256,7 +255,6 @@ fn relay(read: &mut Read<'_>) -> Option<relay::Options> {
         read.fault("relay.backoff_min", message);
     }
     let health_interval = read.duration("relay.health_interval");
-    let on_blocked = read.choice("relay.on_blocked", ON_BLOCKED);
     let heartbeat = heartbeat(read);
     Some(relay::Options {
         max_in_flight_bytes: max_in_flight_bytes?,
@@ -267,7 +265,7 @@ fn relay(read: &mut Read<'_>) -> Option<relay::Options> {
         backoff_min: backoff_min?,
         backoff_max: backoff_max?,
         health_interval: health_interval?,
-        on_blocked: on_blocked?(),
+        on_blocked: errors?.on_blocked.clone(),
         heartbeat: heartbeat?,
     })
 }

@@ -1,5 +1,6 @@
 //! The router's options.
 
+use super::errors::Errors;
 use super::{Choices, Read, format};
 use crate::router::{
     BinaryHandling, ColumnFilter, Converter, Converters, DecimalHandling, HstoreHandling,
@@ -50,7 +51,7 @@ const INTERVAL: Choices<IntervalHandling> = &[
 const HSTORE: Choices<HstoreHandling> =
     &[("json", HstoreHandling::Json), ("map", HstoreHandling::Map)];
 
-pub(super) fn options(read: &mut Read<'_>) -> Option<Options> {
+pub(super) fn options(read: &mut Read<'_>, errors: Option<&Errors>) -> Option<Options> {
     // All of them before the first `?`: every fault is told in one go.
     let topic = topic(read);
     let placements = placements(read);
@@ -90,6 +91,7 @@ pub(super) fn options(read: &mut Read<'_>) -> Option<Options> {
         columns: columns?,
         converters: converters?,
         types: types?,
+        dead_letter_topic: errors?.dead_letter_topic.clone(),
     })
 }
 

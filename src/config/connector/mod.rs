@@ -130,6 +130,7 @@ fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
     if let Some(name) = connector.get("name") {
         out.settings.set("name", name, connector.origin("name"));
     }
+    tolerance(connector, out);
     warn_of_tolerance(connector, out);
     changes_of_schemas(connector, out);
     skipped_operations(connector, out);
@@ -182,9 +183,35 @@ fn heartbeats(connector: &Properties, out: &mut Out<'_>) {
     out.settings.set_connector_default("heartbeat.name", name);
 }
 
+/// Kafka Connect has dead letter queues for sinks only; here a source has one.
+fn tolerance(connector: &Properties, out: &mut Out<'_>) {
+    const TOLERANCE: &str = "errors.tolerance";
+    const TOPIC: &str = "errors.deadletterqueue.topic.name";
+    let tolerance = connector.get(TOLERANCE).unwrap_or("none").trim();
+    match tolerance.to_ascii_lowercase().as_str() {
+        "all" => {
+            let origin = connector.origin(TOLERANCE);
+            out.settings.set("errors.on_blocked", "dead-letter", origin);
+            let message = "events that fail are not dropped, as Debezium does, but go to the dead-letter topic (errors.dead_letter.topic)";
+            out.notes
+                .push(Note::warning(connector.place(TOLERANCE), message));
+        }
+        "none" | "" => {
+            if connector.get(TOPIC).is_some_and(|topic| !topic.is_empty()) {
+                let message = "has no effect without errors.tolerance=all";
+                out.notes.push(Note::info(connector.place(TOPIC), message));
+            }
+        }
+        _ => {
+            let message = format!("\"{tolerance}\" is not one of none, all");
+            out.faults
+                .push(Fault::new(connector.place(TOLERANCE), message));
+        }
+    }
+}
+
 fn warn_of_tolerance(connector: &Properties, out: &mut Out<'_>) {
     let usual = [
-        ("errors.tolerance", "none"),
         ("event.processing.failure.handling.mode", "fail"),
         ("event.deserialization.failure.handling.mode", "fail"),
     ];
@@ -194,7 +221,7 @@ fn warn_of_tolerance(connector: &Properties, out: &mut Out<'_>) {
         };
         if !value.trim().eq_ignore_ascii_case(harmless) {
             let message = format!(
-                "\"{value}\" drops events that fail; outboxd drops none, relay.on_blocked says what it does"
+                "\"{value}\" drops events that fail; outboxd drops none, errors.on_blocked says what it does"
             );
             out.notes
                 .push(Note::warning(connector.place(name), message));

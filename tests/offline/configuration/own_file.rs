@@ -195,6 +195,7 @@ fn every_option_of_routing_and_relaying_is_seen() {
         backoff_min = "10ms"
         backoff_max = "1m"
         health_interval = "2s"
+        [errors]
         on_blocked = "exit"
         [heartbeat]
         interval = "1m"

@@ -5,9 +5,9 @@
 use std::collections::VecDeque;
 
 use outboxd::ack::{Outcome, Resend, Ticket};
-use outboxd::router::Record;
+use outboxd::router::{Header, Record};
 
-use super::log::{Log, TOPICS};
+use super::log::{DEAD_LETTERS, DEAD_LETTERS_TOPIC, Health, Log, TOPICS};
 use super::{Chance, Faults};
 use crate::support::mutation::Random;
 
@@ -17,6 +17,29 @@ pub(super) const PARTITIONS: usize = 2;
 struct Attempt {
     ticket: Ticket,
     event: usize,
+    /// Where it is going.
+    topic: usize,
+    /// It cannot be stored there.
+    is_poison: bool,
+}
+
+/// What the producer says of one attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report {
+    pub(super) ticket: Ticket,
+    pub(super) outcome: Outcome,
+    /// The record itself is what the broker does not want.
+    pub(super) lies_in_the_record: bool,
+}
+
+impl Report {
+    fn new(ticket: Ticket, outcome: Outcome) -> Self {
+        Self {
+            ticket,
+            outcome,
+            lies_in_the_record: false,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -34,14 +57,22 @@ pub(super) struct Broker {
     queue: VecDeque<Attempt>,
     /// A failure was seen: nothing is tried until [`Broker::resume`].
     halted: bool,
-    reports: Vec<(Ticket, Outcome)>,
+    reports: Vec<Report>,
 }
 
 impl Broker {
     pub(super) fn send(&mut self, batch: Resend, log: &Log) {
         for (ticket, record) in batch {
             let event = event_of(&record, log);
-            self.queue.push_back(Attempt { ticket, event });
+            let topic = TOPICS.iter().position(|topic| **topic == *record.topic);
+            let topic = topic.unwrap();
+            let is_ill = log.events[event].health == Health::Poison;
+            self.queue.push_back(Attempt {
+                ticket,
+                event,
+                topic,
+                is_poison: is_ill && topic != DEAD_LETTERS_TOPIC,
+            });
         }
         self.answer_unsent();
     }
@@ -53,17 +84,17 @@ impl Broker {
         };
         if faults.delivery_fails(random) && random.one_in(4) {
             let refused = Outcome::Failed { partition: None };
-            self.reports.push((attempt.ticket, refused));
+            self.reports.push(Report::new(attempt.ticket, refused));
             self.halted = true;
             self.answer_unsent();
             return;
         }
         let event = &log.events[attempt.event];
         let partition = match &event.key {
-            Some(key) => key.bytes().map(usize::from).sum::<usize>() % PARTITIONS,
+            Some(key) => (key.bytes().map(usize::from).sum::<usize>() + attempt.topic) % PARTITIONS,
             None => random.below(PARTITIONS),
         };
-        self.partitions[event.topic][partition]
+        self.partitions[attempt.topic][partition]
             .in_flight
             .push_back(attempt);
     }
@@ -84,7 +115,10 @@ impl Broker {
         let Some(attempt) = partition.in_flight.pop_front() else {
             return;
         };
-        let outcome = if faults.delivery_fails(random) {
+        let outcome = if attempt.is_poison {
+            let partition = random.one_in(2).then_some(number);
+            Outcome::Failed { partition }
+        } else if faults.delivery_fails(random) {
             if random.one_in(2) {
                 partition.log.push(attempt.event);
             }
@@ -94,16 +128,19 @@ impl Broker {
             partition.log.push(attempt.event);
             Outcome::Acknowledged { partition: number }
         };
-        self.reports.push((attempt.ticket, outcome));
+        self.reports.push(Report {
+            lies_in_the_record: attempt.is_poison,
+            ..Report::new(attempt.ticket, outcome)
+        });
     }
 
     /// Any one of the reports that wait.
-    pub(super) fn report(&mut self, random: &mut Random) -> Option<(Ticket, Outcome)> {
+    pub(super) fn report(&mut self, random: &mut Random) -> Option<Report> {
         if self.reports.is_empty() {
             return None;
         }
         let report = self.reports.swap_remove(random.below(self.reports.len()));
-        if let (_, Outcome::Failed { .. }) = report {
+        if let Outcome::Failed { .. } = report.outcome {
             self.halted = true;
             self.answer_unsent();
         }
@@ -140,6 +177,7 @@ impl Broker {
         for partition in self.partitions.iter_mut().flatten() {
             let arrived = random.below(partition.in_flight.len() + 1);
             let arrived = partition.in_flight.drain(..arrived);
+            let arrived = arrived.filter(|attempt| !attempt.is_poison);
             partition.log.extend(arrived.map(|attempt| attempt.event));
             partition.in_flight.clear();
         }
@@ -152,17 +190,31 @@ impl Broker {
         if self.halted {
             let unsent = self.queue.drain(..);
             self.reports
-                .extend(unsent.map(|attempt| (attempt.ticket, Outcome::NotSent)));
+                .extend(unsent.map(|attempt| Report::new(attempt.ticket, Outcome::NotSent)));
         }
     }
 }
 
 /// The event that a record stands for, after a look at where it is going.
 pub(super) fn event_of(record: &Record, log: &Log) -> usize {
-    let id = record.headers[0].value.as_deref().unwrap();
+    let is_dead_letter = *record.topic == *DEAD_LETTERS;
+    let id = if is_dead_letter {
+        let event_id = |header: &&Header| *header.name == *"outboxd.dead_letter.event_id";
+        record.headers.iter().find(event_id).unwrap()
+    } else {
+        &record.headers[0]
+    };
+    let id = id.value.as_deref().unwrap();
     let number: usize = std::str::from_utf8(id).unwrap().parse().unwrap();
     let event = &log.events[number];
-    assert_eq!(&*record.topic, TOPICS[event.topic]);
+    match event.health {
+        Health::Good => assert!(!is_dead_letter),
+        Health::Unroutable => assert!(is_dead_letter),
+        Health::Poison => {}
+    }
+    if !is_dead_letter {
+        assert_eq!(&*record.topic, TOPICS[event.topic]);
+    }
     assert_eq!(
         record.key.as_deref(),
         event.key.as_deref().map(str::as_bytes)

@@ -11,11 +11,14 @@ use crate::support::pgoutput_builder::{
     Open, Stream, Transaction, Value, WalMessage, outbox, table, txn,
 };
 
-pub(super) const TOPICS: [&str; 3] = [
+pub(super) const TOPICS: [&str; 4] = [
     "outbox.event.Order",
     "outbox.event.Invoice",
     "outbox.event.Parcel",
+    DEAD_LETTERS,
 ];
+pub(super) const DEAD_LETTERS: &str = "dead-letters";
+pub(super) const DEAD_LETTERS_TOPIC: usize = 3;
 const TYPES: [&str; 3] = ["Order", "Invoice", "Parcel"];
 /// Of a commit record; a commit may follow the previous one without a gap.
 const COMMIT_RECORD_BYTES: u64 = 0x30;
@@ -42,6 +45,16 @@ pub(super) enum Item {
 pub(super) struct Event {
     pub(super) topic: usize,
     pub(super) key: Option<String>,
+    pub(super) health: Health,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Health {
+    Good,
+    /// Its row has no topic.
+    Unroutable,
+    /// The broker refuses it in its own topic, for something in it.
+    Poison,
 }
 
 impl Item {
@@ -54,7 +67,8 @@ impl Item {
 }
 
 impl Log {
-    pub(super) fn generate(random: &mut Random) -> Self {
+    /// `ill`: some of the events have to become dead letters.
+    pub(super) fn generate(random: &mut Random, ill: bool) -> Self {
         let start = Lsn::new(0x1000);
         let mut log = Self {
             items: Vec::new(),
@@ -71,7 +85,7 @@ impl Log {
                 position += COMMIT_RECORD_BYTES + [0, 0x38][random.below(2)];
             }
             let xid = u32::try_from(xid).unwrap();
-            let transaction = log.rows(txn(xid), keys, random).commit(position);
+            let transaction = log.rows(txn(xid), keys, ill, random).commit(position);
             log.items.push(Item::Transaction {
                 transaction: Box::new(transaction),
                 events_end: log.events.len(),
@@ -80,7 +94,7 @@ impl Log {
         log
     }
 
-    fn rows(&mut self, mut open: Open, keys: usize, random: &mut Random) -> Open {
+    fn rows(&mut self, mut open: Open, keys: usize, ill: bool, random: &mut Random) -> Open {
         let rows = match random.below(8) {
             0 => 0,
             1 => 5 + random.below(20),
@@ -93,23 +107,38 @@ impl Log {
                 1 => open.update(&outbox, ["0", "Order", "a", "never published"]),
                 2 => open.message("audit", b"not for us"),
                 3 => open.truncate(&[&outbox, &other_table()]),
-                _ => self.insert(open, &outbox, keys, random),
+                _ => {
+                    let health = match random.below(10) {
+                        0 if ill => Health::Unroutable,
+                        1 if ill => Health::Poison,
+                        _ => Health::Good,
+                    };
+                    self.insert(open, &outbox, keys, health, random)
+                }
             };
         }
         open
     }
 
-    fn insert(&mut self, open: Open, outbox: &Relation, keys: usize, random: &mut Random) -> Open {
-        let topic = random.below(TOPICS.len());
+    fn insert(
+        &mut self,
+        open: Open,
+        outbox: &Relation,
+        keys: usize,
+        health: Health,
+        random: &mut Random,
+    ) -> Open {
+        let topic = random.below(TYPES.len());
+        let kind = (health != Health::Unroutable).then_some(TYPES[topic]);
         let key = (!random.one_in(20)).then(|| format!("key {}", random.below(keys)));
         let length = if random.one_in(15) { 1000 } else { 40 };
         let row: [Value; 4] = [
             self.events.len().to_string().into(),
-            TYPES[topic].into(),
+            kind.into(),
             key.clone().into(),
             "x".repeat(random.below(length)).into(),
         ];
-        self.events.push(Event { topic, key });
+        self.events.push(Event { topic, key, health });
         open.insert_into(outbox, row)
     }
 

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use outboxd::ack::{Limits, Outcome, Resend, Ticket};
 use outboxd::lsn::Lsn;
 use outboxd::pipeline::Pipeline;
+use outboxd::router::dead_letter::Reason;
 use outboxd::router::{EventRouter, Options};
 
-use super::broker::{Broker, event_of};
-use super::log::{Log, Sent, Walsender};
+use super::broker::{Broker, Report, event_of};
+use super::log::{Health, Log, Sent, Walsender};
 use super::{Chance, Faults, Tally};
 use crate::support::mutation::Random;
 
@@ -64,6 +65,8 @@ struct Outstanding {
 struct Held {
     event: usize,
     size_bytes: usize,
+    /// Of this, what a dead letter has beyond its record.
+    grown_bytes: usize,
     acknowledged: bool,
 }
 
@@ -96,7 +99,7 @@ impl<'a> World<'a> {
             records: 1 + random.below(20),
             bytes: 1 + random.below(5_000),
         };
-        let log = Log::generate(&mut random);
+        let log = Log::generate(&mut random, options.dead_letter_topic.is_some());
         let start = log.start;
         let mut world = Self {
             options,
@@ -257,14 +260,19 @@ impl<'a> World<'a> {
     }
 
     fn report(&mut self) {
-        let Some((ticket, outcome)) = self.broker.report(&mut self.random) else {
+        let Some(report) = self.broker.report(&mut self.random) else {
             return;
         };
+        let Report {
+            ticket, outcome, ..
+        } = report;
         let held = self.outstanding.get(ticket);
         match outcome {
             Outcome::Acknowledged { .. } => {
                 held.acknowledged = true;
                 self.acknowledged[held.event] = true;
+                self.tally.dead_letters +=
+                    u64::from(self.log.events[held.event].health != Health::Good);
                 self.outstanding.release();
             }
             Outcome::Failed { .. } | Outcome::NotSent => {
@@ -273,6 +281,20 @@ impl<'a> World<'a> {
             }
         }
         self.pipeline.handle_delivery(ticket, outcome);
+        if report.lies_in_the_record {
+            self.make_dead_letter(ticket);
+        }
+    }
+
+    fn make_dead_letter(&mut self, ticket: Ticket) {
+        let reason = Reason {
+            code: "poison",
+            message: String::new(),
+        };
+        assert!(self.pipeline.make_dead_letter(ticket, reason));
+        let letter = self.pipeline.window().record(ticket).unwrap();
+        let grown_bytes = letter.size_bytes() - self.outstanding.get(ticket).size_bytes;
+        self.outstanding.grow(ticket, grown_bytes);
     }
 
     fn resend(&mut self) {
@@ -367,7 +389,8 @@ impl<'a> World<'a> {
         );
         assert!(window.len() <= self.limits.records);
         let newest = ours.records.back().map_or(0, |held| held.size_bytes);
-        assert!(ours.bytes < self.limits.bytes + newest.max(1));
+        let grown: usize = ours.records.iter().map(|held| held.grown_bytes).sum();
+        assert!(ours.bytes - grown < self.limits.bytes + newest.max(1));
         assert!(
             !(ours.failed && self.pipeline.can_accept()),
             "something new is taken before a failure is made good"
@@ -396,7 +419,8 @@ impl<'a> World<'a> {
                 .collect();
             for (at, (event, number, place)) in placed.iter().enumerate() {
                 let mut later = placed[at + 1..].iter();
-                let overtaken = later.find(|(other, _, after)| other == event && after < place);
+                let overtaken =
+                    later.find(|(other, _, after)| other.key == event.key && after < place);
                 assert!(
                     overtaken.is_none(),
                     "event {number} of {:?} is read last behind a later one: {:?}",
@@ -422,6 +446,7 @@ impl Outstanding {
             self.records.push_back(Held {
                 event: event_of(record, log),
                 size_bytes,
+                grown_bytes: 0,
                 acknowledged: false,
             });
         }
@@ -430,6 +455,13 @@ impl Outstanding {
     fn get(&mut self, ticket: Ticket) -> &mut Held {
         let index = usize::try_from(ticket.0 - self.first).unwrap();
         &mut self.records[index]
+    }
+
+    fn grow(&mut self, ticket: Ticket, bytes: usize) {
+        self.bytes += bytes;
+        let held = self.get(ticket);
+        held.size_bytes += bytes;
+        held.grown_bytes += bytes;
     }
 
     fn release(&mut self) {

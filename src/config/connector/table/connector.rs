@@ -52,8 +52,6 @@ const SCHEMAS: &str =
 const INCREMENTAL: &str = "there are no incremental snapshots";
 const VALUES: &str = "it would change the values of events";
 const JVM: &str = "it concerns the Java program";
-const DEAD_LETTERS: &str =
-    "Kafka Connect has dead letter queues for sinks only: it never had an effect";
 const SLOT_REMEMBERS: &str = "the slot is the only memory of the position";
 
 #[rustfmt::skip]
@@ -193,7 +191,7 @@ pub(in super::super) const CONNECTOR: &[Property] = &[
     ignored("max.queue.size", WINDOW),
     ignored("max.queue.size.in.bytes", WINDOW),
     ignored("poll.interval.ms", "rows are published as they arrive"),
-    honoured("errors.tolerance", "all: warned about, no row is passed over"),
+    honoured("errors.tolerance", "all: `errors.on_blocked` is `dead-letter`, and no event is dropped"),
     honoured("event.processing.failure.handling.mode", "other than fail: warned about, no row is passed over"),
     honoured("event.deserialization.failure.handling.mode", "other than fail: warned about, no row is passed over"),
     ignored("errors.log.enable", "every failure is logged"),
@@ -201,7 +199,9 @@ pub(in super::super) const CONNECTOR: &[Property] = &[
     ignored("errors.retry.*", RETRIES),
     ignored("errors.max.retries", RETRIES),
     ignored("retriable.restart.connector.wait.ms", RETRIES),
-    ignored("errors.deadletterqueue.*", DEAD_LETTERS),
+    becomes("errors.deadletterqueue.topic.name", "errors.dead_letter.topic", As::Text),
+    ignored("errors.deadletterqueue.topic.replication.factor", "topics.create says who makes topics, and topic.creation.* how"),
+    ignored("errors.deadletterqueue.context.headers.enable", "a dead letter always says where it comes from: `outboxd redrive` needs it"),
     ignored("executor.shutdown.timeout.ms", "relay.shutdown_timeout bounds a stop"),
     ignored("custom.metric.tags", "metrics are Prometheus' at http.listen"),
     ignored("statistics.metrics.enabled", "metrics are Prometheus' at http.listen"),

@@ -1,0 +1,162 @@
+//! Events that cannot be published as they are go to the dead-letter topic, and what is behind them
+//! arrives.
+
+use std::time::Duration;
+
+use crate::support::{Consumer, Event, Kafka, Postgres, Relay, Version, wait_until};
+
+const TOPIC: &str = "outbox.event.order";
+const DEAD: &str = "dead";
+const QUIET: Duration = Duration::from_millis(500);
+
+struct World {
+    postgres: Postgres,
+    kafka: Kafka,
+    client: tokio_postgres::Client,
+}
+
+impl World {
+    async fn open() -> Self {
+        let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
+        let client = postgres.client().await;
+        client
+            .batch_execute(
+                "CREATE TABLE outbox (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, seq bigint,
+                                      type text DEFAULT 'order', part int, at timestamptz, payload jsonb);",
+            )
+            .await
+            .unwrap();
+        let limit = [("max.message.bytes", "4000")];
+        kafka.create_topic(TOPIC, 1, &limit).await;
+        kafka.create_topic(DEAD, 1, &[]).await;
+        Self {
+            postgres,
+            kafka,
+            client,
+        }
+    }
+
+    /// A relay that looks at everything that can be wrong with a row.
+    async fn relay(&self, settings: &[&str]) -> Relay {
+        let mut all = vec![
+            "errors.on_blocked=dead-letter",
+            "errors.dead_letter.topic=dead",
+            "snapshot.mode=no_data",
+            "outbox.partition=part",
+            "outbox.timestamp=at",
+        ];
+        all.extend(settings);
+        let relay = Relay::start(&self.postgres, &self.kafka, &all);
+        relay.wait_for_state("streaming").await;
+        relay
+    }
+
+    /// One transaction of rows: aggregatetype, part, at and the payload's length, numbered from
+    /// `first`.
+    async fn write(&self, first: usize, rows: &[(&str, &str, &str, usize)]) {
+        let mut statements = String::from("BEGIN;");
+        for (seq, (kind, part, at, length)) in (first..).zip(rows) {
+            let id = id(seq);
+            statements += &format!(
+                "INSERT INTO outbox VALUES ('{id}', {kind}, 'k', {seq}, DEFAULT, {part}, {at}, jsonb_build_object('x', repeat('y', {length})));"
+            );
+        }
+        statements += "DELETE FROM outbox; COMMIT;";
+        self.client.batch_execute(&statements).await.unwrap();
+    }
+
+    /// Nothing of the log is left to be sent.
+    async fn wait_until_confirmed(&self) {
+        let position =
+            "SELECT confirmed_flush_lsn >= pg_current_wal_lsn() FROM pg_replication_slots";
+        wait_until(Duration::from_secs(60), "all is confirmed", async || {
+            let row = self.client.query_one(position, &[]).await.unwrap();
+            row.get::<_, bool>(0)
+        })
+        .await;
+    }
+
+    /// The whole topic, which has so many records.
+    fn read(&self, topic: &str, count: usize) -> Vec<Event> {
+        let consumer = Consumer::new(&self.kafka, topic);
+        let events = consumer.take(count);
+        assert_eq!(consumer.next(QUIET), None, "behind {events:#?}");
+        events
+    }
+}
+
+fn id(seq: usize) -> String {
+    format!("00000000-0000-0000-0000-{seq:012}")
+}
+
+fn said<'a>(event: &'a Event, name: &str) -> &'a str {
+    event
+        .header(&format!("outboxd.dead_letter.{name}"))
+        .unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_published_goes_to_the_dead_letters_and_what_is_behind_it_arrives() {
+    let world = World::open().await;
+    let relay = world.relay(&[]).await;
+    world
+        .write(
+            1,
+            &[
+                ("'order'", "NULL", "NULL", 10),
+                ("NULL", "NULL", "NULL", 10),
+                ("'no topic'", "NULL", "NULL", 10),
+                ("'order'", "-1", "NULL", 10),
+                ("'order'", "NULL", "'1969-07-20 20:17Z'", 10),
+                ("'order'", "7", "NULL", 10),
+                ("'order'", "NULL", "NULL", 9000),
+                ("'order'", "NULL", "NULL", 10),
+            ],
+        )
+        .await;
+    world.wait_until_confirmed().await;
+
+    let arrived = world.read(TOPIC, 2);
+    let numbers: Vec<_> = arrived.iter().map(Event::seq).collect();
+    assert_eq!(numbers, [1, 8]);
+    let letters = world.read(DEAD, 6);
+    let told: Vec<_> = letters
+        .iter()
+        .map(|letter| {
+            let number = said(letter, "row_number");
+            (
+                number,
+                said(letter, "kind"),
+                said(letter, "reason"),
+                said(letter, "topic"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("2", "row", "null_route", ""),
+            ("3", "row", "illegal_topic", "outbox.event.no topic"),
+            ("4", "row", "partition", TOPIC),
+            ("5", "row", "timestamp_before_1970", TOPIC),
+            ("6", "record", "invalid_partition", TOPIC),
+            ("7", "record", "record_too_large", TOPIC),
+        ]
+    );
+    for (letter, seq) in letters.iter().zip(2..) {
+        assert_eq!(letter.key.as_deref(), Some("k"));
+        assert_eq!(said(letter, "event_id"), id(seq));
+        assert_eq!(said(letter, "table"), "public.outbox");
+        assert!(letter.value.as_deref().unwrap().starts_with("{\"x\": \"yy"));
+    }
+    let status = relay.status().unwrap();
+    assert_eq!(
+        (&status["state"], &status["error"]),
+        (&"streaming".into(), &().into())
+    );
+    assert_eq!(status["records_dead_lettered"], 6);
+    let too_large = "outboxd_records_dead_lettered_total{reason=\"record_too_large\"}";
+    assert_eq!(relay.metric(too_large), Some(1.0));
+    assert!(relay.logged("an event goes to the dead-letter topic: "));
+    assert!(relay.stop().success());
+}
