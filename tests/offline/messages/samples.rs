@@ -502,6 +502,7 @@ fn deliveries() -> Vec<Sample> {
         Delivery::InvalidTimestamp {
             timestamp_ms: 32_503_680_000_000,
         },
+        Delivery::RecordInvalid,
         Delivery::BatchRefused("the batch or a record in it is too large".into()),
         Delivery::RefusedByBroker("Broker: Request illegally referred to itself".into()),
         Delivery::Purged,
