@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
+use tokio::sync::Notify;
 
 use super::history::History;
 use crate::lsn::Lsn;
@@ -131,7 +132,11 @@ pub struct ShownSetting {
 
 /// Shared between the relay, which writes, and the HTTP server, which reads.
 #[derive(Clone, Debug)]
-pub struct Status(Arc<Mutex<Inner>>);
+pub struct Status {
+    inner: Arc<Mutex<Inner>>,
+    /// Wakes whoever tells others of state and role.
+    news: Arc<Notify>,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -176,7 +181,7 @@ struct TopicCount {
 
 impl Status {
     pub fn new(name: &str, slot: &str, publication: &str, now: SystemTime) -> Self {
-        Self(Arc::new(Mutex::new(Inner {
+        let inner = Inner {
             shown: Shown {
                 name: name.to_owned(),
                 version: env!("CARGO_PKG_VERSION"),
@@ -192,7 +197,11 @@ impl Status {
             },
             history: History::new(now),
             settings: Vec::new(),
-        })))
+        };
+        Self {
+            inner: Arc::new(Mutex::new(inner)),
+            news: Arc::new(Notify::new()),
+        }
     }
 
     /// The state, and what stands in the way. True when the state is another one than before. The
@@ -214,6 +223,8 @@ impl Status {
             inner.history.note(state, problem.as_ref(), now);
         }
         inner.shown.error = problem;
+        drop(inner);
+        self.news.notify_one();
         changed
     }
 
@@ -227,10 +238,16 @@ impl Status {
 
     pub fn set_role(&self, role: Role) {
         self.lock().shown.role = role;
+        self.news.notify_one();
     }
 
     pub fn role(&self) -> Role {
         self.lock().shown.role
+    }
+
+    /// Waits until state or role were set. One caller waits at a time.
+    pub(super) async fn news(&self) {
+        self.news.notified().await;
     }
 
     pub fn set_positions(&self, positions: Positions, now: SystemTime) {
@@ -267,7 +284,7 @@ impl Status {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

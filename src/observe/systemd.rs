@@ -50,9 +50,13 @@ impl Supervisor {
         let mut tick = tokio::time::interval(pace);
         let mut news = News::default();
         loop {
-            tick.tick().await;
+            // The end comes sooner than the next tick.
+            let is_due = tokio::select! {
+                _ = tick.tick() => true,
+                () = status.news() => false,
+            };
             let mut message = news.since_last(&status);
-            if self.watchdog.is_some() {
+            if is_due && self.watchdog.is_some() {
                 message.push_str("WATCHDOG=1\n");
             }
             if !message.is_empty() {

@@ -1,6 +1,7 @@
 //! For the person on call: the alerts that fire, the page that says why, and what has to be well
 //! formed for both to get there.
 
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -204,9 +205,20 @@ async fn lose_the_slot(scene: &Scene) {
         .unwrap();
 }
 
+fn wait_for_word(systemd: &UnixDatagram, word: &str) {
+    let mut heard = [0; 1000];
+    loop {
+        let length = systemd.recv(&mut heard).unwrap();
+        let message = String::from_utf8_lossy(&heard[..length]);
+        if message.lines().any(|line| line == word) {
+            return;
+        }
+    }
+}
+
 /// On the oldest server too: a column that it lacks would leave the slot unwatched.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_tells_what_it_had_to_spill_for_the_slot() {
+async fn systemd_hears_of_start_and_end_and_the_server_tells_what_it_had_to_spill() {
     let settings = [("logical_decoding_work_mem", "64kB")];
     let postgres = Postgres::start(Version::V14, &settings);
     let client = postgres.client().await;
@@ -216,22 +228,36 @@ async fn the_server_tells_what_it_had_to_spill_for_the_slot() {
         "run --sink stdout --set postgres.url={url} --set slot.name=outbox --set relay.health_interval=200ms"
     );
     let arguments: Vec<_> = arguments.split(' ').map(str::to_owned).collect();
-    let relay = Relay::start_with(&arguments, &[]);
+    let folder = TempDir::new().unwrap();
+    let socket = folder.path().join("notify");
+    let systemd = UnixDatagram::bind(&socket).unwrap();
+    systemd
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let environment = [("NOTIFY_SOCKET", socket.to_str().unwrap())];
+    let relay = Relay::start_with(&arguments, &environment);
     relay.wait_for_state("streaming").await;
+    wait_for_word(&systemd, "READY=1");
+    let health = ["healthcheck", "--ready", "--listen", &relay.http_address()];
+    run(env!("CARGO_BIN_EXE_outboxd"), &health, folder.path());
     let large = "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'k', n, 'T', '{}' FROM generate_series(1, 5000) n";
     client.batch_execute(large).await.unwrap();
     let seen = |name: &str| relay.metric(name).unwrap_or(0.0);
     wait_until(
         Duration::from_secs(60),
         "the spilled transaction",
-        async || seen("outboxd_slot_spilled_transactions_total") == 1.0,
+        async || {
+            // Counted when its end is decoded, after what was spilled.
+            let decoded = seen("outboxd_slot_decoded_transactions_total");
+            decoded >= 1.0 && seen("outboxd_slot_spilled_transactions_total") == 1.0
+        },
     )
     .await;
     assert!(seen("outboxd_slot_spilled_bytes_total") > 64.0 * 1024.0);
-    assert!(seen("outboxd_slot_decoded_transactions_total") >= 1.0);
     assert!(seen("outboxd_slot_decoded_bytes_total") > 64.0 * 1024.0);
     assert_eq!(seen("outboxd_role{role=\"leader\"}"), 1.0);
     assert_eq!(seen("outboxd_slot_failover_standbys"), 0.0);
     assert!(seen("process_resident_memory_bytes") > 1e6);
     assert!(relay.stop().success());
+    wait_for_word(&systemd, "STOPPING=1");
 }
