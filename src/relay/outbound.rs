@@ -259,10 +259,11 @@ impl Outbound {
         let away = outage.is_some() && !self.is_empty();
         match self.brokers.look(away, now) {
             Some(News::Away) => {
+                let detail = outage.filter(|reason| !reason.is_empty());
                 let problem = Problem {
                     message: "no Kafka broker can be reached".to_owned(),
-                    detail: outage.filter(|reason| !reason.is_empty()),
-                    hint: Some("Check that the brokers run, kafka.bootstrap.servers and the security settings. It is tried again by itself.".to_owned()),
+                    hint: Some(outage_hint(detail.as_deref()).to_owned()),
+                    detail,
                 };
                 self.view.report(&problem, 0);
                 self.view.block(Obstacle::Brokers, problem);
@@ -308,6 +309,15 @@ impl Outbound {
     /// Gives up what is outstanding after `patience`; the reports are not looked at any more.
     pub(super) async fn close(self, patience: Duration) {
         self.publisher.close(patience).await;
+    }
+}
+
+/// librdkafka has one sentence for every certificate that it refuses.
+fn outage_hint(reason: Option<&str>) -> &'static str {
+    if reason.is_some_and(|reason| reason.contains("certificate could not be verified")) {
+        "Either the brokers' certificate is not signed by an authority in kafka.ssl.ca.location, or it is out of date, or it does not name the host as kafka.bootstrap.servers and the brokers' advertised.listeners do. It is tried again by itself."
+    } else {
+        "Check that the brokers run, kafka.bootstrap.servers and the security settings. It is tried again by itself."
     }
 }
 

@@ -7,6 +7,7 @@
 mod support;
 
 mod routing;
+mod takeover;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,6 +23,15 @@ const SECONDS: u64 = 15;
 
 #[tokio::main]
 async fn main() {
+    let mut given = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with("--"));
+    if given.next().as_deref() == Some("takeover") {
+        let runs = given
+            .next()
+            .map_or(20, |runs| runs.parse().expect("a number of runs"));
+        return takeover::measure(runs).await;
+    }
     println!("| measurement | value |\n|---|---|");
     routing::measure();
     drain().await;

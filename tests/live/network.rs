@@ -2,74 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{
-    Consumer, Direction, Follower, Relay, Scene, Shop, Tally, TcpProxy, Version, wait_until,
-};
+use crate::support::{Direction, Reader, Relay, Scene, Shop, TcpProxy, Version, wait_until};
 
-const TOPIC: &str = Scene::TOPIC;
-const QUIET: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A consumer of the topic, with all that can be asked of it afterwards.
-struct Reader {
-    consumer: Consumer,
-    tally: Tally,
-    follower: Follower,
-}
-
-impl Reader {
-    fn new(scene: &Scene) -> Self {
-        Self {
-            consumer: Consumer::new(&scene.kafka, TOPIC),
-            tally: Tally::default(),
-            follower: Follower::default(),
-        }
-    }
-
-    fn read_until(&mut self, events: usize) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.tally.distinct() < events {
-            assert!(
-                Instant::now() < deadline,
-                "{} of {events} events",
-                self.tally.distinct()
-            );
-            self.read(Duration::from_millis(100));
-        }
-    }
-
-    fn read_more(&mut self, events: usize) {
-        self.read_until(self.tally.distinct() + events);
-    }
-
-    fn read_for(&mut self, time: Duration) {
-        let end = Instant::now() + time;
-        while Instant::now() < end {
-            self.read(Duration::from_millis(50));
-        }
-    }
-
-    fn read(&mut self, patience: Duration) -> bool {
-        let event = self.consumer.next(patience);
-        if let Some(event) = &event {
-            self.tally.add(event);
-            self.follower.apply(event);
-        }
-        event.is_some()
-    }
-
-    /// Nothing is lost and every key is in order; the consumer's table is the source's.
-    async fn close(mut self, scene: &Scene, shop: Shop, relays: Vec<Relay>) {
-        let expected = shop.finish().await;
-        self.read_until(usize::try_from(expected.values().sum::<i64>()).unwrap());
-        for relay in relays {
-            assert!(relay.stop().success());
-        }
-        while self.read(QUIET) {}
-        self.tally.assert_complete_and_ordered(&expected);
-        self.follower.assert_equals_source(&scene.client).await;
-    }
-}
 
 type Fault = (&'static str, fn(&TcpProxy), fn(&TcpProxy));
 
@@ -124,24 +59,24 @@ async fn a_line_that_is_cut_silent_or_slow_loses_nothing_and_reorders_nothing() 
     let relay = Relay::start(&scene.postgres, &scene.kafka, &settings);
     relay.wait_for_state("streaming").await;
     let shop = Shop::open(&scene.postgres, 500, u64::MAX).await;
-    let mut reader = Reader::new(&scene);
+    let mut reader = Reader::new(&scene.kafka);
     reader.read_until(200);
     for (side, line) in [("PostgreSQL", &lines.postgres), ("Kafka", &lines.kafka)] {
         for (what, begin, end) in FAULTS {
             let repeats = reader.tally.repeats();
             begin(line);
-            reader.read_for(Duration::from_millis(1500));
+            reader.read_for(Duration::from_millis(1200));
             end(line);
             let over = Instant::now();
-            reader.read_more(1000);
+            reader.read_more(300);
             println!(
-                "{side} {what}: 1000 events {:?} later, repeats {}",
+                "{side} {what}: 300 events {:?} later, repeats {}",
                 over.elapsed(),
                 reader.tally.repeats() - repeats
             );
         }
     }
-    reader.close(&scene, shop, vec![relay]).await;
+    reader.close(&scene.client, shop, vec![relay]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,7 +115,7 @@ async fn a_leader_that_lost_its_stream_sends_nothing_behind_its_successor() {
     let second = Relay::start(&scene.postgres, &scene.kafka, &[]);
     second.wait_for_state("standby").await;
     let shop = Shop::open(&scene.postgres, 500, u64::MAX).await;
-    let mut reader = Reader::new(&scene);
+    let mut reader = Reader::new(&scene.kafka);
     reader.read_until(200);
 
     lines.kafka.cut();
@@ -192,14 +127,14 @@ async fn a_leader_that_lost_its_stream_sends_nothing_behind_its_successor() {
     .await;
     lines.postgres.cut();
     second.wait_for_state("streaming").await;
-    reader.read_more(1000);
+    reader.read_more(500);
     lines.postgres.heal();
     wait_until(PATIENCE, "the first one waits for the lead", async || {
         first.logged("what Kafka has not acknowledged is left to it")
     })
     .await;
     lines.kafka.heal();
-    reader.read_more(1000);
+    reader.read_more(500);
     second.signal("TERM");
     first.wait_for_state("streaming").await;
     reader.read_more(500);
@@ -207,5 +142,5 @@ async fn a_leader_that_lost_its_stream_sends_nothing_behind_its_successor() {
         "lead and line lost at once: repeats {}",
         reader.tally.repeats()
     );
-    reader.close(&scene, shop, vec![first]).await;
+    reader.close(&scene.client, shop, vec![first]).await;
 }

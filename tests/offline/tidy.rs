@@ -1,6 +1,7 @@
 //! The rules of the house that a compiler does not hold: who may know whom, how long a file may be,
 //! what may not be written in one, and that the documents' links lead somewhere.
 
+mod dependencies;
 mod documents;
 mod sources;
 

@@ -215,14 +215,40 @@ pub(super) fn failover(
             "Turn slot.failover off, or use PostgreSQL 17 or later.",
         ));
     }
-    Some(match slot.and_then(|slot| slot.failover) {
-        Some(true) => Check::ok(name, "standbys may keep a copy of the slot"),
-        Some(false) => Check::warning(
+    if slot.and_then(|slot| slot.failover) == Some(false) {
+        return Some(Check::warning(
             name,
             "the slot is not a failover slot",
             "The relay sets it at its start, before it streams.",
-        ),
-        None => Check::ok(name, "the slot will be created as a failover slot"),
+        ));
+    }
+    let good = match slot {
+        Some(_) => "standbys may keep a copy of the slot",
+        None => "the slot will be created as a failover slot",
+    };
+    Some(standbys(facts).unwrap_or_else(|| Check::ok(name, good)))
+}
+
+/// What else it takes for a promoted standby to go on with the slot (the manual, "Logical Replication
+/// Failover").
+fn standbys(facts: &ServerFacts) -> Option<Check> {
+    if facts.synchronized_standby_slots.as_deref() == Some("") {
+        let check = Check::warning(
+            "failover",
+            "synchronized_standby_slots is empty: the relay can publish what a promoted standby does not have",
+            "Name the physical slots of the standbys that may be promoted.",
+        );
+        return Some(check.sql(
+            "ALTER SYSTEM SET synchronized_standby_slots = 'NAME'; SELECT pg_reload_conf();",
+        ));
+    }
+    (facts.sync_replication_slots == Some(false)).then(|| {
+        Check::warning(
+            "failover",
+            "sync_replication_slots is off: as a standby this server keeps no copy of the slot",
+            "Set it on every server, with hot_standby_feedback, primary_slot_name and a dbname in primary_conninfo.",
+        )
+        .sql("ALTER SYSTEM SET sync_replication_slots = on; SELECT pg_reload_conf();")
     })
 }
 

@@ -21,6 +21,10 @@ pub struct ServerFacts {
     pub used_wal_senders: i64,
     /// Megabytes; -1 without a limit.
     pub max_slot_wal_keep_size_mb: i64,
+    /// PostgreSQL 17 and later: what the server sends to no relay before these standbys have it.
+    pub synchronized_standby_slots: Option<String>,
+    /// PostgreSQL 17 and later: what this server would do as a standby.
+    pub sync_replication_slots: Option<bool>,
     pub role: String,
     pub superuser: bool,
     pub replication: bool,
@@ -62,6 +66,8 @@ const FACTS: &str = "
            (SELECT count(*) FROM pg_stat_replication) AS used_senders,
            (SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size')
                AS keep_mb,
+           current_setting('synchronized_standby_slots', true) AS synchronized_standbys,
+           current_setting('sync_replication_slots', true)::bool AS syncs_slots,
            r.rolname::text AS role, r.rolsuper, r.rolreplication,
            EXISTS (SELECT FROM pg_roles m
                     WHERE m.rolname IN ('rds_replication', 'azure_pg_admin', 'cloudsqlsuperuser')
@@ -92,6 +98,8 @@ impl ServerFacts {
             max_wal_senders: row.try_get("max_senders")?,
             used_wal_senders: row.try_get("used_senders")?,
             max_slot_wal_keep_size_mb: row.try_get::<_, Option<i64>>("keep_mb")?.unwrap_or(-1),
+            synchronized_standby_slots: row.try_get("synchronized_standbys")?,
+            sync_replication_slots: row.try_get("syncs_slots")?,
             role: row.try_get("role")?,
             superuser: row.try_get("rolsuper")?,
             replication: row.try_get("rolreplication")?,

@@ -19,6 +19,8 @@ fn healthy() -> ServerFacts {
         max_wal_senders: 10,
         used_wal_senders: 1,
         max_slot_wal_keep_size_mb: 50_000,
+        synchronized_standby_slots: Some("standby".into()),
+        sync_replication_slots: Some(true),
         role: "relay".into(),
         superuser: false,
         replication: true,
@@ -295,6 +297,34 @@ fn a_publication_that_cannot_be_made_comes_with_its_sql() {
     assert_eq!(check(&options, true).outcome, CheckOutcome::Error);
     options.mode = PublicationMode::MustExist;
     assert_eq!(check(&options, true).outcome, CheckOutcome::Error);
+}
+
+#[test]
+fn a_failover_slot_needs_standbys_that_are_never_behind_and_keep_a_copy() {
+    let mut options = SlotOptions::new("outbox".parse().unwrap());
+    let facts = healthy();
+    assert_eq!(checks::failover(&options, None, &facts), None);
+    options.failover = true;
+    let told = |facts: &ServerFacts| {
+        let check = checks::failover(&options, None, facts).unwrap();
+        (check.outcome, check.found)
+    };
+    let good = "the slot will be created as a failover slot".to_owned();
+    assert_eq!(told(&facts), (CheckOutcome::Ok, good));
+    let ahead = ServerFacts {
+        synchronized_standby_slots: Some(String::new()),
+        ..facts.clone()
+    };
+    let (outcome, message) = told(&ahead);
+    assert_eq!(outcome, CheckOutcome::Warning);
+    assert!(message.starts_with("synchronized_standby_slots is empty"));
+    let copies_nothing = ServerFacts {
+        sync_replication_slots: Some(false),
+        ..facts
+    };
+    let (outcome, message) = told(&copies_nothing);
+    assert_eq!(outcome, CheckOutcome::Warning);
+    assert!(message.starts_with("sync_replication_slots is off"));
 }
 
 fn described() -> SlotDescription {

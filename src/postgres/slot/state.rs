@@ -169,7 +169,8 @@ impl SlotDescription {
 }
 
 /// Through `to_jsonb` a column that this server lacks reads as null: `failover`, `synced` and
-/// `invalidation_reason` came with 17 (16 says `conflicting` instead).
+/// `invalidation_reason` came with 17 (16 says `conflicting` instead). On a primary `synced` means
+/// nothing: it stays true on a standby that was promoted (the manual, `pg_replication_slots`).
 const DESCRIBE: &str = "
     SELECT s.slot_name::text, s.plugin::text, s.database::text, s.temporary, s.active_pid,
            a.application_name, coalesce(host(a.client_addr), a.client_hostname) AS client,
@@ -179,7 +180,7 @@ const DESCRIBE: &str = "
                     CASE WHEN (j.column_of->>'conflicting')::bool THEN 'conflicting' END)
                AS invalidation_reason,
            (j.column_of->>'failover')::bool AS failover,
-           (j.column_of->>'synced')::bool AS synced,
+           (j.column_of->>'synced')::bool AND pg_is_in_recovery() AS synced,
            (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
                  ELSE pg_current_wal_insert_lsn() END)::text AS server_lsn
       FROM pg_replication_slots s

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::admin::{
-    AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication,
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
+    TopicReplication,
 };
 use rdkafka::client::DefaultClientContext;
 use tempfile::TempDir;
@@ -24,7 +25,7 @@ pub struct Kafka {
 
 /// The principal of a guarded broker's second listener, with PLAIN and SCRAM-SHA-256.
 pub const USER: &str = "relay";
-pub const PASSWORD: &str = "secret";
+pub const PASSWORD: &str = "kafka-hunter2";
 
 impl Kafka {
     pub fn start() -> Self {
@@ -82,10 +83,11 @@ impl Kafka {
              log.retention.ms=-1\nlog.message.timestamp.before.max.ms=9223372036854775807\n{more}",
             port = kafka.port,
             guarded = kafka.guarded_port,
-            protocol = if more.contains("sasl") {
-                "SASL_PLAINTEXT"
-            } else {
-                "PLAINTEXT"
+            protocol = match (more.contains("sasl"), more.contains("ssl.keystore")) {
+                (true, true) => "SASL_SSL",
+                (true, false) => "SASL_PLAINTEXT",
+                (false, true) => "SSL",
+                (false, false) => "PLAINTEXT",
             },
             data = kafka.folder.path().join("data").display(),
         );
@@ -240,6 +242,16 @@ impl Kafka {
         for deleted in admin.delete_topics(names, &options).await.unwrap() {
             deleted.unwrap();
         }
+    }
+
+    pub async fn add_partitions(&self, topic: &str, partitions: usize) {
+        let wanted = NewPartitions::new(topic, partitions);
+        self.admin()
+            .create_partitions([&wanted], &AdminOptions::new())
+            .await
+            .unwrap()
+            .remove(0)
+            .unwrap();
     }
 
     pub async fn create_topic(&self, name: &str, partitions: i32, config: &[(&str, &str)]) {

@@ -2,6 +2,7 @@
 
 mod acl;
 mod browser;
+mod certificates;
 mod consumer;
 mod follower;
 mod kafka;
@@ -9,19 +10,22 @@ mod postgres;
 mod process;
 mod prometheus;
 mod proxy;
+mod reader;
 mod relay;
 mod scene;
 mod shop;
 
 pub use acl::{Operation, Resource};
 pub use browser::{Page, open_page};
+pub use certificates::{Certificates, Subject, Validity};
 pub use consumer::{Consumer, Event, Tally};
 pub use follower::Follower;
 pub use kafka::{Kafka, PASSWORD, USER};
-pub use postgres::{Postgres, Shutdown, Version};
+pub use postgres::{Postgres, Shutdown, Version, give_to_server};
 pub use process::{free_port, memory_kib, signal};
 pub use prometheus::Prometheus;
 pub use proxy::{Direction, TcpProxy};
+pub use reader::Reader;
 pub use relay::Relay;
 pub use scene::{Lines, Scene};
 pub use shop::Shop;

@@ -54,6 +54,20 @@ fn server_user() -> Option<(u32, u32)> {
     )
 }
 
+fn own_folder(parent: &Path) -> TempDir {
+    let folder = TempDir::with_prefix_in("outboxd-postgres-", parent).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    give_to_server(folder.path());
+    folder
+}
+
+/// Makes the user that runs PostgreSQL the owner of a file.
+pub fn give_to_server(path: &Path) {
+    if let Some((uid, gid)) = server_user() {
+        chown(path, Some(uid), Some(gid)).unwrap();
+    }
+}
+
 impl Postgres {
     pub fn start(version: Version, settings: &[(&str, &str)]) -> Self {
         Self::start_on(version, free_port(), settings)
@@ -61,15 +75,16 @@ impl Postgres {
 
     /// A cluster of its own behind an address that is known already.
     pub fn start_on(version: Version, port: u16, settings: &[(&str, &str)]) -> Self {
+        Self::start_in(&std::env::temp_dir(), version, port, settings)
+    }
+
+    /// With its data below this folder.
+    pub fn start_in(parent: &Path, version: Version, port: u16, settings: &[(&str, &str)]) -> Self {
         let home = super::servers().join(match version {
             Version::V14 => "postgres-14",
             Version::V18 => "postgres-18",
         });
-        let folder = TempDir::with_prefix("outboxd-postgres-").unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        if let Some((uid, gid)) = server_user() {
-            chown(folder.path(), Some(uid), Some(gid)).unwrap();
-        }
+        let folder = own_folder(parent);
         let mut server = Self {
             folder,
             home,
@@ -79,6 +94,46 @@ impl Postgres {
         server.initialize(settings);
         server.start_again();
         server
+    }
+
+    /// A hot standby of this cluster, which is stopped for the time of the copy. It follows through the
+    /// physical slot `standby` and keeps copies of failover slots.
+    pub fn start_standby(&mut self, port: u16) -> Self {
+        self.stop(Shutdown::Fast);
+        let folder = own_folder(&std::env::temp_dir());
+        let mut standby = Self {
+            folder,
+            home: self.home.clone(),
+            port,
+            child: None,
+        };
+        let copied = self
+            .command_of("cp".into())
+            .arg("-a")
+            .args([self.data(), standby.data()])
+            .status();
+        assert!(copied.unwrap().success());
+        // As a base backup leaves them out: the standby makes its own.
+        for slot in fs::read_dir(standby.data().join("pg_replslot")).unwrap() {
+            fs::remove_dir_all(slot.unwrap().path()).unwrap();
+        }
+        let settings = format!(
+            "port = {}\nunix_socket_directories = '{}'\nprimary_slot_name = 'standby'\n\
+             primary_conninfo = 'host=127.0.0.1 port={} user=postgres dbname=postgres'\n\
+             hot_standby_feedback = on\nsync_replication_slots = on\nsynchronized_standby_slots = ''\n",
+            standby.port,
+            standby.folder.path().display(),
+            self.port
+        );
+        let mut file = File::options()
+            .append(true)
+            .open(standby.data().join("postgresql.auto.conf"))
+            .unwrap();
+        file.write_all(settings.as_bytes()).unwrap();
+        File::create(standby.data().join("standby.signal")).unwrap();
+        self.start_again();
+        standby.start_again();
+        standby
     }
 
     fn initialize(&self, settings: &[(&str, &str)]) {
@@ -115,9 +170,7 @@ impl Postgres {
         }
         let file = self.data().join("postgresql.auto.conf");
         fs::write(&file, configuration).unwrap();
-        if let Some((uid, gid)) = server_user() {
-            chown(&file, Some(uid), Some(gid)).unwrap();
-        }
+        give_to_server(&file);
     }
 
     fn data(&self) -> PathBuf {
@@ -125,7 +178,11 @@ impl Postgres {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.home.join("bin").join(program));
+        self.command_of(self.home.join("bin").join(program))
+    }
+
+    fn command_of(&self, program: PathBuf) -> Command {
+        let mut command = Command::new(program);
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("LD_LIBRARY_PATH", self.home.join("lib"));
         if let Some((uid, gid)) = server_user() {
