@@ -86,6 +86,18 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+impl Problem {
+    /// With every text in other words.
+    #[must_use]
+    pub fn reworded(self, words: impl Fn(&str) -> String) -> Self {
+        Self {
+            message: words(&self.message),
+            detail: self.detail.as_deref().map(&words),
+            hint: self.hint.as_deref().map(&words),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Positions {
     #[serde(serialize_with = "as_text")]

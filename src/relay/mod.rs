@@ -276,9 +276,15 @@ impl Relay {
         Some((origin, self.outbound.pipeline.confirmed()))
     }
 
-    /// An error in an operator's words, with what it may have cost.
+    /// An error in the words of the operator's own files.
+    fn worded(&self, error: &RelayError) -> Problem {
+        let door = &self.config.door;
+        error.problem().reworded(|text| door.reword(text))
+    }
+
+    /// The same, with what it may have cost.
     fn problem_of(&mut self, error: &RelayError) -> Problem {
-        let mut problem = error.problem();
+        let mut problem = self.worded(error);
         self.unseen.add_to(error, &mut problem);
         problem
     }

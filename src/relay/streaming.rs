@@ -277,7 +277,7 @@ impl Relay {
             .records_failed
             .with_label_values(&[UNROUTABLE])
             .inc();
-        let problem = error.problem();
+        let problem = self.worded(&error);
         self.view.report(&problem, 0);
         self.view.block(Obstacle::Row, problem.clone());
         state.held = Some(problem);

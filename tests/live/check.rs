@@ -90,6 +90,7 @@ async fn check_shows_a_good_set_up_and_names_what_is_wrong_with_a_bad_one() {
     each_fault_comes_with_its_remedy(&scene);
     without_rows_one_is_made_up(&scene).await;
     beside_a_relay_another_one_would_stand_by(&scene).await;
+    a_relay_that_blocks_names_the_key_of_its_own_file(&scene).await;
 }
 
 fn a_good_set_up_shows_a_row_on_the_wire(scene: &Scene) {
@@ -269,4 +270,32 @@ fn status(scene: &Scene, listen: &str) -> (i32, String) {
         .unwrap();
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     (output.status.code().unwrap(), said)
+}
+
+async fn a_relay_that_blocks_names_the_key_of_its_own_file(scene: &Scene) {
+    let settings = [
+        "slot.name=other",
+        "snapshot.mode=no_data",
+        "outbox.key=aggregate_id",
+    ];
+    let relay = Relay::start(&scene.postgres, &scene.kafka, &settings);
+    relay.wait_for_state("streaming").await;
+    scene
+        .client
+        .batch_execute(
+            "INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'ORD-1', 1, 'OrderShipped', '{}')",
+        )
+        .await
+        .unwrap();
+    relay.wait_for_state("blocked").await;
+    let error = &relay.status().unwrap()["error"];
+    assert_eq!(
+        error["detail"],
+        "the table has no column \"aggregate_id\", which outbox.key names"
+    );
+    assert_eq!(
+        error["hint"],
+        "Set outbox.key to an existing column, perhaps \"aggregateid\"."
+    );
+    relay.kill();
 }
