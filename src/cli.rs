@@ -23,6 +23,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Print the SQL for what the server lacks, or run it
     Setup(SetupArgs),
+    /// Publish dead letters again, once what stood in their way is gone
+    Redrive(RedriveArgs),
     /// Print the TOML that does the same as a connector's file, with a note for every property
     Convert(ConvertArgs),
     /// Watch it work: a temporary PostgreSQL, an in-process Kafka, orders being written
@@ -120,6 +122,24 @@ pub enum SinkArg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UntilArg {
     Current,
+}
+
+#[derive(Args, Debug)]
+pub struct RedriveArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// The dead-letter topic, instead of the configured one
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Option<String>,
+    /// Only the dead letters of these events; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub event_id: Vec<String>,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Say what would be published, and publish nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Args, Debug)]

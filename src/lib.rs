@@ -14,7 +14,7 @@
 //!
 //! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`], [`java`],
 //! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`].
-//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`setup`], [`status`], [`demo`], [`healthcheck`].
+//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`redrive`], [`setup`], [`status`], [`demo`], [`healthcheck`].
 
 pub mod ack;
 pub mod check;
@@ -31,6 +31,7 @@ pub mod pgoutput;
 pub mod pipeline;
 pub mod postgres;
 pub mod reader;
+pub mod redrive;
 pub mod relay;
 pub mod router;
 pub mod secret;

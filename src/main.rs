@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use clap::Parser;
 use outboxd::cli::{
-    CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, HealthcheckArgs, ReportFormat, RunArgs,
-    SetupArgs, SinkArg, StatusArgs, UntilArg, exit,
+    CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, HealthcheckArgs, RedriveArgs, ReportFormat,
+    RunArgs, SetupArgs, SinkArg, StatusArgs, UntilArg, exit,
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check(&args),
         Command::Status(args) => status(&args),
         Command::Setup(args) => setup(&args),
+        Command::Redrive(args) => redrive(&args),
         Command::Convert(args) => convert(&args),
         Command::Healthcheck(args) => healthcheck(&args),
         Command::Demo(args) => on_terminal(async { Ok(outboxd::demo::run(args).await) }),
@@ -180,6 +181,13 @@ fn healthcheck(args: &HealthcheckArgs) -> u8 {
             exit::FAILED
         }
     }
+}
+
+fn redrive(args: &RedriveArgs) -> u8 {
+    let Some(config) = load(&args.config, true) else {
+        return exit::CONFIG;
+    };
+    on_terminal(outboxd::redrive::run(config, args))
 }
 
 fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {

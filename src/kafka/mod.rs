@@ -12,6 +12,7 @@ mod check;
 mod creation;
 mod delivery;
 mod error;
+mod group;
 mod health;
 mod options;
 mod producer;
@@ -27,6 +28,7 @@ pub use creation::{
 };
 pub use delivery::{DeliveryReport, DeliveryReports, Fate};
 pub use error::{DeliveryError, DeliveryErrorKind, PublishError, SizeLimit};
+pub use group::GroupOffsets;
 pub use health::Health;
 pub use options::{Options, OptionsError};
 pub(crate) use properties::{is_property, is_secret};

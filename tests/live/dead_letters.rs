@@ -1,6 +1,7 @@
 //! Events that cannot be published as they are go to the dead-letter topic, and what is behind them
 //! arrives.
 
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::support::{Consumer, Event, Kafka, Postgres, Relay, Version, wait_until};
@@ -74,6 +75,28 @@ impl World {
             row.get::<_, bool>(0)
         })
         .await;
+    }
+
+    /// With a configuration in which every row has a topic.
+    fn redrive(&self, args: &[&str]) -> (ExitStatus, String) {
+        let settings = [
+            format!("postgres.url={}", self.postgres.url()),
+            format!("kafka.bootstrap.servers={}", self.kafka.servers()),
+            "kafka.topic_timeout=2s".to_owned(),
+            "errors.on_blocked=dead-letter".to_owned(),
+            "errors.dead_letter.topic=dead".to_owned(),
+            "outbox.headers=seq".to_owned(),
+            "outbox.route_by=type".to_owned(),
+        ];
+        let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+        let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+            .arg("redrive")
+            .args(settings)
+            .args(args)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status, String::from_utf8(said).unwrap())
     }
 
     /// The whole topic, which has so many records.
@@ -159,4 +182,37 @@ async fn what_cannot_be_published_goes_to_the_dead_letters_and_what_is_behind_it
     assert_eq!(relay.metric(too_large), Some(1.0));
     assert!(relay.logged("an event goes to the dead-letter topic: "));
     assert!(relay.stop().success());
+
+    // The configuration is mended and the limit raised; partition 7 is still not there.
+    let limit = "max.message.bytes";
+    world.kafka.set_topic_config(TOPIC, limit, "100000").await;
+    let (status, said) = world.redrive(&["--dry-run"]);
+    assert!(status.success(), "{said}");
+    assert!(said.contains("published        6 (dry run)"), "{said}");
+    let (status, said) = world.redrive(&[]);
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("has 1 partitions and no partition 7"),
+        "{said}"
+    );
+    assert!(said.contains("published        5\n"), "{said}");
+    let redriven = world.read(TOPIC, 7);
+    let numbers: Vec<_> = redriven.iter().map(Event::seq).collect();
+    assert_eq!(numbers, [1, 8, 2, 3, 4, 5, 7]);
+    for event in &redriven[2..] {
+        let id = usize::try_from(event.seq()).map(id).unwrap();
+        assert_eq!(
+            (event.key.as_deref(), event.header("id")),
+            (Some("k"), Some(&*id))
+        );
+        assert_eq!(
+            event.headers.len(),
+            2,
+            "nothing is left of the dead letter: {event:?}"
+        );
+    }
+    // The position stands before what still fails: nothing before it comes again.
+    let (_, said) = world.redrive(&["--limit", "1"]);
+    assert!(said.contains(&format!("event {}", id(6))), "{said}");
+    assert!(said.contains("still failing    1\n"), "{said}");
 }

@@ -68,9 +68,10 @@ const MAY_NAME: [(&str, &[&str]); 17] = [
     ("cli", &[]),
 ];
 
-const COMPOSE: [&str; 7] = [
+const COMPOSE: [&str; 8] = [
     "main",
     "lib",
+    "redrive",
     "check",
     "setup",
     "status",

@@ -1,0 +1,331 @@
+//! `outboxd redrive`: publishes dead letters again, once what stood in their way is gone.
+//!
+//! In the order of the dead-letter topic, one at a time. The group's offset moves past a letter only
+//! when it and all before it in its partition are acknowledged, so none is ever passed over; what was
+//! published behind one that still fails is published again the next time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_postgres::Client;
+
+use crate::ack::Ticket;
+use crate::cli::{RedriveArgs, exit};
+use crate::config::Config;
+use crate::kafka::{
+    DeliveryReports, Fate, GroupOffsets, Offsets, Publisher, ReadError, Reading, StoredRecord,
+};
+use crate::observe::{Problem, escaped};
+use crate::pgoutput::Relation;
+use crate::postgres;
+use crate::router::dead_letter::{Content, Letter, StoredRow};
+use crate::router::{EventRouter, Record, Routed};
+
+/// How long Kafka may be silent, beside the time that a record may wait for its topic.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Letters that are read ahead.
+const QUEUE: usize = 16;
+
+pub async fn run(mut config: Config, args: &RedriveArgs) -> Result<u8, Problem> {
+    let named = args.topic.as_deref().map(Arc::from);
+    let Some(topic) = named.or(config.router.dead_letter_topic.take()) else {
+        return Err(problem(
+            "no dead-letter topic is configured".to_owned(),
+            "Name it with --topic, or set errors.on_blocked to dead-letter.".to_owned(),
+        ));
+    };
+    config.router.dead_letter_topic = Some(Arc::clone(&topic));
+    let (group, mut letters) = open(&config, &topic).await?;
+    let mut redrive = Redrive::new(config, args)?;
+    let ended = redrive.all(&mut letters, args).await;
+    redrive.say_summary();
+    let moved: Offsets = redrive.moved();
+    if !args.dry_run {
+        let committed = tokio::task::spawn_blocking(move || group.commit(&moved)).await;
+        if let Ok(Err(error)) = committed {
+            return Err(problem(
+                format!("the position could not be stored: {error}"),
+                "Grant Read on the group, or the same letters are published again the next time."
+                    .to_owned(),
+            ));
+        }
+    }
+    redrive.publisher.close(PATIENCE).await;
+    ended?;
+    Ok(if redrive.tally.failing == 0 {
+        exit::DRAINED
+    } else {
+        exit::FAILED
+    })
+}
+
+type Letters = mpsc::Receiver<Result<StoredRecord, ReadError>>;
+
+/// The letters from the group's position to where the topic ends now.
+async fn open(config: &Config, topic: &Arc<str>) -> Result<(GroupOffsets, Letters), Problem> {
+    let (options, topic) = (config.kafka.clone(), Arc::clone(topic));
+    let name = format!("{}.redrive", config.name);
+    let opened = tokio::task::spawn_blocking(move || {
+        let group = GroupOffsets::open(&options, &name, &topic).map_err(ReadError::Client)?;
+        let from = group.committed(PATIENCE)?;
+        let reading = Reading::start(&options, &topic, &from, PATIENCE)?;
+        Ok((group, reading))
+    });
+    let opened: Result<_, ReadError> = opened.await.map_err(|error| plain(error.to_string()))?;
+    let (group, mut reading) = opened.map_err(unread)?;
+    let (sender, letters) = mpsc::channel(QUEUE);
+    tokio::task::spawn_blocking(move || {
+        while let Some(read) = reading.read().transpose() {
+            let failed = read.is_err();
+            if sender.blocking_send(read).is_err() || failed {
+                return;
+            }
+        }
+    });
+    Ok((group, letters))
+}
+
+struct Redrive {
+    config: Config,
+    dry_run: bool,
+    router: EventRouter,
+    client: Option<Client>,
+    described: Option<Arc<Relation>>,
+    publisher: Publisher,
+    reports: DeliveryReports,
+    next_ticket: Ticket,
+    /// Topics that take nothing, and why: the next record for one of them is not tried.
+    closed: HashMap<Arc<str>, String>,
+    places: BTreeMap<i32, Place>,
+    tally: Tally,
+}
+
+/// In one partition of the dead letters.
+#[derive(Default)]
+struct Place {
+    /// Everything before it is done.
+    next: Option<i64>,
+    /// Something stays here: nothing behind it moves the position.
+    stays: bool,
+}
+
+#[derive(Default)]
+struct Tally {
+    published: u64,
+    nothing: u64,
+    failing: u64,
+    left: u64,
+}
+
+enum Outcome {
+    Published(Arc<str>),
+    /// By the router's rules there is no event.
+    Nothing(&'static str),
+    Failing(String),
+    /// Not asked for.
+    Left,
+}
+
+impl Redrive {
+    fn new(config: Config, args: &RedriveArgs) -> Result<Self, Problem> {
+        let started = Publisher::start(&config.kafka);
+        let (publisher, reports) = started.map_err(|error| plain(postgres::chain(&error)))?;
+        Ok(Self {
+            dry_run: args.dry_run,
+            router: EventRouter::new(config.router.clone()),
+            client: None,
+            described: None,
+            publisher,
+            reports,
+            next_ticket: Ticket::default(),
+            closed: HashMap::new(),
+            places: BTreeMap::new(),
+            tally: Tally::default(),
+            config,
+        })
+    }
+
+    async fn all(&mut self, letters: &mut Letters, args: &RedriveArgs) -> Result<(), Problem> {
+        let mut taken = 0;
+        while args.limit.is_none_or(|limit| taken < limit) {
+            let Some(read) = letters.recv().await else {
+                break;
+            };
+            let stored = read.map_err(unread)?;
+            let (partition, offset) = (stored.partition, stored.offset);
+            let letter = Letter::read(stored.key, stored.value, stored.headers);
+            let id = letter
+                .as_ref()
+                .ok()
+                .and_then(|found| found.event_id.clone());
+            let wanted = args.event_id.is_empty()
+                || id.as_ref().is_some_and(|id| args.event_id.contains(id));
+            let reason = letter
+                .as_ref()
+                .map_or("", |letter| &letter.reason)
+                .to_owned();
+            let outcome = match letter {
+                _ if !wanted => Outcome::Left,
+                Ok(letter) => self.take(letter).await?,
+                Err(error) => Outcome::Failing(format!("no dead letter: {error}")),
+            };
+            taken += u64::from(wanted);
+            let id = id.unwrap_or_else(|| "without an id".to_owned());
+            self.say(
+                &format!("{partition}/{offset} event {id} ({reason})"),
+                &outcome,
+            );
+            self.settle(partition, offset, &outcome);
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, letter: Letter) -> Result<Outcome, Problem> {
+        match letter.content {
+            Content::Record(record) => self.publish(*record).await,
+            Content::Row(row) => {
+                self.describe(&row).await?;
+                match row.with_change(|change| self.router.route(change)) {
+                    Ok(Routed::Publish { record, .. }) => self.publish(record).await,
+                    Ok(Routed::Drop(reason)) => Ok(Outcome::Nothing(reason.as_str())),
+                    Err(error) => Ok(Outcome::Failing(error.to_string())),
+                }
+            }
+        }
+    }
+
+    /// What the catalog says of the row's table and types.
+    async fn describe(&mut self, row: &StoredRow) -> Result<(), Problem> {
+        if self.described.as_ref() == Some(&row.relation) {
+            return Ok(());
+        }
+        let failed = |error: postgres::PostgresError| Problem {
+            message: error.to_string(),
+            detail: error.detail(),
+            hint: error.hint(),
+        };
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => postgres::connect(&self.config.postgres)
+                .await
+                .map_err(failed)?,
+        };
+        let types: Vec<u32> = row.relation.columns.iter().map(|c| c.type_oid).collect();
+        let described = postgres::catalog::describe(&client, &[row.relation.oid], &types).await;
+        self.router.learn_types(described.map_err(failed)?);
+        self.described = Some(Arc::clone(&row.relation));
+        self.client = Some(client);
+        Ok(())
+    }
+
+    async fn publish(&mut self, record: Record) -> Result<Outcome, Problem> {
+        let topic = Arc::clone(&record.topic);
+        if let Some(reason) = self.closed.get(&topic) {
+            return Ok(Outcome::Failing(reason.clone()));
+        }
+        if self.dry_run {
+            return Ok(Outcome::Published(topic));
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket = Ticket(ticket.0 + 1);
+        self.publisher.send(vec![(ticket, Arc::new(record))]);
+        let patience = PATIENCE + self.config.kafka.topic_timeout;
+        let report = tokio::time::timeout(patience, self.reports.recv()).await;
+        let reports = report.map_err(|_| {
+            problem(
+                format!("Kafka gave no answer for {patience:?}"),
+                "Check that the brokers run. What was acknowledged is done; the rest stays."
+                    .to_owned(),
+            )
+        })?;
+        let last = reports.and_then(|reports| reports.into_iter().next_back());
+        match last.map(|report| report.fate) {
+            Some(Fate::Acknowledged { .. }) => Ok(Outcome::Published(topic)),
+            Some(Fate::Failed { error, .. }) => {
+                if error.needs_new_producer() {
+                    return Err(problem(error.to_string(), error.hint()));
+                }
+                self.publisher.resume();
+                if !error.concerns_the_record() {
+                    self.closed.insert(topic, error.to_string());
+                }
+                Ok(Outcome::Failing(error.to_string()))
+            }
+            Some(Fate::NotSent) | None => Err(plain("the Kafka producer ended".to_owned())),
+        }
+    }
+
+    fn settle(&mut self, partition: i32, offset: i64, outcome: &Outcome) {
+        let place = self.places.entry(partition).or_default();
+        let (count, done) = match outcome {
+            Outcome::Published(_) => (&mut self.tally.published, true),
+            Outcome::Nothing(_) => (&mut self.tally.nothing, true),
+            Outcome::Failing(_) => (&mut self.tally.failing, false),
+            Outcome::Left => (&mut self.tally.left, false),
+        };
+        *count += 1;
+        place.stays |= !done;
+        if !place.stays {
+            place.next = Some(offset + 1);
+        }
+    }
+
+    fn moved(&self) -> Offsets {
+        let places = self.places.iter();
+        let moved = places.filter_map(|(partition, place)| Some((*partition, place.next?)));
+        moved.collect()
+    }
+
+    fn say(&self, letter: &str, outcome: &Outcome) {
+        let would = if self.dry_run { "would be " } else { "" };
+        let text = match outcome {
+            Outcome::Published(topic) => format!("{would}published to {topic}"),
+            Outcome::Nothing(reason) => format!("nothing to publish: {reason}"),
+            Outcome::Failing(reason) => format!("still failing: {reason}"),
+            Outcome::Left => return,
+        };
+        line(&format!("{letter}: {text}"));
+    }
+
+    fn say_summary(&self) {
+        let Tally {
+            published,
+            nothing,
+            failing,
+            left,
+        } = self.tally;
+        let would = if self.dry_run { " (dry run)" } else { "" };
+        line(&format!("published        {published}{would}"));
+        line(&format!("nothing to do    {nothing}"));
+        line(&format!("still failing    {failing}"));
+        line(&format!("not asked for    {left}"));
+    }
+}
+
+/// A closed pipe ends the reader's interest, not the work.
+fn line(text: &str) {
+    drop(writeln!(std::io::stdout(), "{}", escaped(text)));
+}
+
+fn unread(error: ReadError) -> Problem {
+    let hint = error.hint();
+    problem(postgres::chain(&error), hint)
+}
+
+fn plain(message: String) -> Problem {
+    Problem {
+        message,
+        detail: None,
+        hint: None,
+    }
+}
+
+fn problem(message: String, hint: String) -> Problem {
+    Problem {
+        hint: Some(hint),
+        ..plain(message)
+    }
+}
