@@ -110,6 +110,10 @@ pub struct RunArgs {
     /// End once everything that was committed before the start is confirmed
     #[arg(long, value_enum)]
     pub until: Option<UntilArg>,
+    /// Stream although the slot or the server is not what the position journal knows: once, with the
+    /// range in the log
+    #[arg(long)]
+    pub accept_gap: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

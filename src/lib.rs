@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`], [`java`],
-//! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`].
+//! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`], [`journal`].
 //! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`redrive`], [`setup`], [`status`], [`demo`], [`healthcheck`].
 
 pub mod ack;
@@ -23,6 +23,7 @@ pub mod config;
 pub mod demo;
 pub mod healthcheck;
 pub mod java;
+pub mod journal;
 pub mod kafka;
 pub mod lsn;
 pub mod observe;

@@ -12,7 +12,7 @@ use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{
     Metrics, Problem, ShownSetting, Status, Supervisor, escaped, init_logging, serve,
 };
-use outboxd::relay::{Ended, Relay, RelayError, Sink, Until, View, stop_on_signals};
+use outboxd::relay::{Ended, Relay, RelayError, RunOptions, Sink, Until, View, stop_on_signals};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -125,7 +125,11 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
     };
     let door = config.door.clone();
     let worded = |error: RelayError| error.problem().reworded(|text| door.reword(text));
-    let relay = Relay::new(config, sink, until, view, stop).map_err(&worded)?;
+    let run = RunOptions {
+        until,
+        accept_gap: args.accept_gap,
+    };
+    let relay = Relay::new(config, sink, run, view, stop).map_err(&worded)?;
     relay.run().await.map_err(&worded)
 }
 

@@ -44,6 +44,8 @@ impl Recipe {
             "outbox.headers=seq".to_owned(),
             format!("outbox.topic={}", broker.topic_rule),
             format!("kafka.bootstrap.servers={}", broker.bootstrap_servers),
+            // Both servers go with the demonstration.
+            "position.topic=".to_owned(),
             format!("http.listen={http}"),
             "log.format=text".to_owned(),
         ];

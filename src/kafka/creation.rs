@@ -37,6 +37,26 @@ pub struct TopicGroup {
     pub settings: TopicSettings,
 }
 
+/// The relay makes a topic of one partition that keeps the last record of each key. Small segments:
+/// the last one is never compacted, and all of it is read at each start.
+pub fn compacted() -> TopicCreation {
+    let configs = [
+        ("cleanup.policy", "compact"),
+        // The least that Kafka 4 takes.
+        ("segment.bytes", "1048576"),
+        ("min.cleanable.dirty.ratio", "0.1"),
+    ];
+    let configs = configs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    TopicCreation::Relay(TopicRules {
+        groups: Vec::new(),
+        default: TopicSettings {
+            partitions: Some(NonZeroU32::MIN),
+            replication_factor: None,
+            configs: BTreeMap::from(configs),
+        },
+    })
+}
+
 /// What is `None` is the brokers' default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopicSettings {

@@ -16,6 +16,8 @@ pub struct Health {
     round_trip_us: AtomicI64,
     retries: AtomicU64,
     voice: Mutex<Voice>,
+    /// Nothing of it is for the log of every day.
+    quiet: bool,
 }
 
 /// What was said in the log.
@@ -79,6 +81,13 @@ impl Health {
         self.retries.load(Ordering::Relaxed)
     }
 
+    pub(super) fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            ..Self::default()
+        }
+    }
+
     /// A broker has answered. Called for every delivery: costs nothing while that is no news.
     pub(super) fn answered(&self) {
         if self.reachable.load(Ordering::Relaxed) {
@@ -89,7 +98,7 @@ impl Health {
         let before = std::mem::replace(&mut voice.reach, Reach::Reached);
         voice.last_error = None;
         drop(voice);
-        if before == Reach::Lost {
+        if before == Reach::Lost && !self.quiet {
             tracing::info!("Kafka answers again");
         }
     }
@@ -101,7 +110,7 @@ impl Health {
         let before = std::mem::replace(&mut voice.reach, Reach::Lost);
         let reason = voice.last_error.clone().unwrap_or_default();
         drop(voice);
-        if before != Reach::Lost {
+        if before != Reach::Lost && !self.quiet {
             tracing::warn!(reason, "no Kafka broker can be reached; trying on");
         }
     }
@@ -114,6 +123,10 @@ impl Health {
 
     /// One line of librdkafka's, at most once per interval for each kind.
     pub(super) fn note(&self, kind: &str, message: &str) {
+        if self.quiet {
+            tracing::debug!(kind, "librdkafka: {}", message.escape_debug());
+            return;
+        }
         let unsaid = self.voice().say(kind, Instant::now());
         if let Some(unsaid) = unsaid {
             tracing::warn!(kind, unsaid, "librdkafka: {}", message.escape_debug());

@@ -25,6 +25,7 @@ mod topic;
 pub use check::{Cluster, reach};
 pub use creation::{
     TopicCreation, TopicGroup, TopicPattern, TopicPatternError, TopicRules, TopicSettings,
+    compacted,
 };
 pub use delivery::{DeliveryReport, DeliveryReports, Fate};
 pub use error::{DeliveryError, DeliveryErrorKind, PublishError, SizeLimit};
@@ -34,3 +35,4 @@ pub use options::{Options, OptionsError};
 pub(crate) use properties::{is_property, is_secret};
 pub use publisher::Publisher;
 pub use reading::{Offsets, ReadError, Reading, StoredRecord};
+pub use topic::is_valid_name;

@@ -20,6 +20,8 @@ pub struct Options {
     pub topic_creation: TopicCreation,
     /// The caller's window: librdkafka's own queue is sized to hold all of it.
     pub window: Limits,
+    /// Another client of the process says what there is to say of the brokers.
+    pub(super) quiet: bool,
 }
 
 /// A property that cannot be used, and why.
@@ -98,7 +100,18 @@ impl Options {
             topic_timeout: Duration::from_secs(10),
             topic_creation: TopicCreation::default(),
             window,
+            quiet: false,
         })
+    }
+
+    /// For a second producer with topics of its own.
+    pub fn beside(&self, topic_creation: TopicCreation, window: Limits) -> Self {
+        Self {
+            topic_creation,
+            window,
+            quiet: true,
+            ..self.clone()
+        }
     }
 
     pub fn bootstrap_servers(&self) -> &str {

@@ -51,7 +51,7 @@ impl Publisher {
         // window limits that.
         let (commands, receiver) = mpsc::channel();
         let (reports, delivered) = channel::unbounded_channel();
-        let health = Arc::new(Health::default());
+        let health = Arc::new(Health::new(options.quiet));
         let worker = Worker::new(options, Arc::clone(&health), commands.clone(), reports)?;
         let poller = worker.start_polling()?;
         let this = Self::spawn(health, commands, move || worker.run(&receiver, poller))?;

@@ -9,7 +9,7 @@ use super::asker::Asker;
 use super::error::{DeliveryErrorKind, PublishError};
 
 /// Kafka's rule (`org.apache.kafka.common.internals.Topic`).
-pub(super) fn is_valid_name(name: &str) -> bool {
+pub fn is_valid_name(name: &str) -> bool {
     (1..=249).contains(&name.len())
         && name != "."
         && name != ".."

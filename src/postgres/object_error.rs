@@ -57,14 +57,6 @@ pub enum ObjectError {
         name: String,
         verdict: SlotVerdict,
     },
-    /// The slot that was streamed from is not there any more.
-    SlotGone {
-        name: String,
-        /// The last position that was confirmed to it.
-        from: Lsn,
-        /// Where the server writes.
-        to: Lsn,
-    },
     /// The slot's name was taken while its first snapshot was read.
     SlotAppeared {
         name: String,
@@ -144,9 +136,6 @@ impl ObjectError {
                 }
             }),
             Self::SlotUnusable { verdict, .. } => verdict.detail(),
-            Self::SlotGone { from, to, .. } => Some(format!(
-                "It was there when {from} was confirmed, and the server writes at {to} now. Rows committed between the two cannot be streamed."
-            )),
             Self::PublicationGone { slot, .. } => Some(format!(
                 "Replication slot \"{slot}\" exists. What was committed while there was no publication cannot be sent through a younger one; the server refuses it (42704)."
             )),
@@ -173,9 +162,6 @@ impl ObjectError {
                 "Use another publication name, or the mode all_tables to keep it as it is.".into(),
             ),
             Self::SlotUnusable { name, verdict } => verdict.hint(name),
-            Self::SlotGone { .. } => Some(
-                "Find out which events are missing. The next start of the relay makes a new slot and, with snapshot.mode = initial, publishes the rows that are in the table.".into(),
-            ),
             Self::SlotAppeared { name } => Some(format!(
                 "Drop it and start again, so that snapshot and stream meet: SELECT pg_drop_replication_slot('{name}'); A start that takes it as it is leaves out what was committed between the two."
             )),
@@ -248,9 +234,6 @@ impl fmt::Display for ObjectError {
             ),
             Self::SlotUnusable { name, verdict } => {
                 write!(f, "replication slot \"{name}\" {verdict}")
-            }
-            Self::SlotGone { name, .. } => {
-                write!(f, "replication slot \"{name}\" does not exist any more")
             }
             Self::SlotAppeared { name } => write!(
                 f,

@@ -140,6 +140,23 @@ impl ReplicationSession {
         }
     }
 
+    /// Where the server's history left `timeline`, one that it comes from.
+    pub async fn left_timeline_at(
+        &mut self,
+        own: u32,
+        timeline: u32,
+    ) -> Result<Option<Lsn>, PostgresError> {
+        let rows = self.query(&format!("TIMELINE_HISTORY {own}")).await?;
+        let content = rows
+            .into_iter()
+            .next()
+            .and_then(|row| row.into_iter().nth(1));
+        Ok(left_timeline(
+            &content.flatten().unwrap_or_default(),
+            timeline,
+        ))
+    }
+
     /// Makes the session's life end with the relay's, and not earlier.
     ///
     /// A role's own timeouts would end the wait for the lock or the idle session of a snapshot. A
@@ -281,6 +298,15 @@ impl ReplicationSession {
             heard_at: Instant::now(),
         })
     }
+}
+
+/// A line of a history file: a timeline, where it was left, why.
+fn left_timeline(history: &str, timeline: u32) -> Option<Lsn> {
+    let mut lines = history.lines().map(str::split_whitespace);
+    lines.find_map(|mut words| {
+        let of_it = words.next()?.parse() == Ok(timeline);
+        of_it.then(|| words.next()?.parse().ok())?
+    })
 }
 
 /// The server said no, and that may be.
@@ -448,6 +474,15 @@ fn notice(message: Box<ServerMessage>) -> Result<(), PostgresError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_history_file_tells_where_each_timeline_was_left() {
+        let history = "1\t0/3000158\tno recovery target specified\n\n2\t1/A0\tbefore 2026-01-01\n";
+        let left = |timeline| left_timeline(history, timeline);
+        assert_eq!(left(1), Some(Lsn::new(0x300_0158)));
+        assert_eq!(left(2), Some(Lsn::new((1 << 32) + 0xA0)));
+        assert_eq!((left(3), left_timeline("", 1)), (None, None));
+    }
 
     #[test]
     fn an_error_of_a_row_filter_is_told_without_the_servers_words() {

@@ -1,6 +1,7 @@
 //! The one place that decides between trying again and stopping.
 
 use super::RelayError;
+use crate::kafka::ReadError;
 use crate::pipeline::PipelineError;
 use crate::postgres::slot::SlotVerdict;
 use crate::postgres::{ObjectError, PostgresError, sqlstate};
@@ -30,6 +31,13 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         RelayError::Publish(_) => Disposition::Exit,
         RelayError::Undeliverable(_) => Disposition::Exit,
         RelayError::Object(error) => object(error),
+        // Somebody has to decide whether what is missing may be missing.
+        RelayError::Gap(_) | RelayError::JournalEntry { .. } => Disposition::Hold,
+        RelayError::JournalUnread(ReadError::TopicAuthorization { .. }) => Disposition::Wait,
+        // Brokers that are away are waited for.
+        RelayError::JournalUnread(
+            ReadError::Client(_) | ReadError::TopicMissing { .. } | ReadError::Silent { .. },
+        ) => Disposition::Retry,
         RelayError::ProducerGone => Disposition::Exit,
     }
 }
@@ -39,9 +47,7 @@ fn object(error: &ObjectError) -> Disposition {
         ObjectError::Session(error) => postgres(error),
         // Rows lie between what was published and what the slot would send next: going on by itself
         // would leave them out without a word.
-        ObjectError::SlotAppeared { .. }
-        | ObjectError::SlotMoved { .. }
-        | ObjectError::SlotGone { .. } => Disposition::Hold,
+        ObjectError::SlotAppeared { .. } | ObjectError::SlotMoved { .. } => Disposition::Hold,
         ObjectError::SlotUnusable {
             verdict: SlotVerdict::Lost { .. },
             ..

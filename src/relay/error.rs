@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::kafka::{DeliveryError, PublishError};
+use crate::journal::{EntryError, Gap};
+use crate::kafka::{DeliveryError, PublishError, ReadError};
 use crate::observe::Problem;
 use crate::pipeline::PipelineError;
 use crate::postgres::slot::SlotVerdict;
@@ -19,6 +20,16 @@ pub enum RelayError {
     Undeliverable(Undelivered),
     /// Table, slot or publication is not what the configuration needs.
     Object(ObjectError),
+    /// The slot or its server is not what was known of it.
+    Gap(Gap),
+    JournalUnread(ReadError),
+    /// What stands in the journal under our key.
+    JournalEntry {
+        topic: String,
+        key: String,
+        offset: i64,
+        source: EntryError,
+    },
     /// The producer's thread ended by itself.
     ProducerGone,
 }
@@ -80,12 +91,15 @@ impl RelayError {
             Self::Pipeline(PipelineError::Route(_))
             | Self::Object(_)
             | Self::Publish(_)
+            | Self::Gap(_)
+            | Self::JournalUnread(_)
+            | Self::JournalEntry { .. }
             | Self::ProducerGone => self.to_string(),
         }
     }
 
     /// Every word of [`Self::reason`].
-    pub(super) const REASONS: [&str; 8] = [
+    pub(super) const REASONS: [&str; 9] = [
         "unreachable",
         "refused",
         "closed",
@@ -93,6 +107,7 @@ impl RelayError {
         "server_stopping",
         "protocol",
         "object",
+        "journal",
         "other",
     ];
 
@@ -103,7 +118,8 @@ impl RelayError {
             Self::Pipeline(PipelineError::Decode { .. } | PipelineError::OutOfOrder { .. }) => {
                 "protocol"
             }
-            Self::Object(_) => "object",
+            Self::Object(_) | Self::Gap(_) => "object",
+            Self::JournalUnread(_) | Self::JournalEntry { .. } => "journal",
             Self::Pipeline(PipelineError::Route(_))
             | Self::Publish(_)
             | Self::Undeliverable(_)
@@ -134,6 +150,17 @@ impl RelayError {
             }
             Self::Undeliverable(undelivered) => undelivered.problem(),
             Self::Object(error) => problem(error.to_string(), error.detail(), error.hint()),
+            Self::Gap(gap) => problem(gap.to_string(), Some(gap.detail()), Some(gap.hint())),
+            Self::JournalUnread(error) => problem(
+                format!("the position journal cannot be read: {error}"),
+                error.source().map(chain),
+                Some(error.hint()),
+            ),
+            Self::JournalEntry { topic, key, offset, source } => problem(
+                format!("the position journal's entry cannot be used: {source}"),
+                Some(format!("Topic \"{topic}\", offset {offset}, key \"{key}\".")),
+                Some("Use a relay that is not older than the one before, or give this one a position.key of its own. outboxd run --accept-gap writes the entry anew.".to_owned()),
+            ),
             Self::ProducerGone => {
                 let hint =
                     "Start the relay again: nothing unacknowledged was confirmed. Report this.";
@@ -146,17 +173,14 @@ impl RelayError {
 
 impl RelayError {
     /// The slot is invalidated or gone: the detail says which positions cannot be streamed any more.
-    pub(super) const fn is_loss(&self) -> bool {
-        matches!(
-            self,
-            Self::Object(
-                ObjectError::SlotGone { .. }
-                    | ObjectError::SlotUnusable {
-                        verdict: SlotVerdict::Lost { .. },
-                        ..
-                    }
-            )
-        )
+    pub(super) fn is_loss(&self) -> bool {
+        match self {
+            Self::Gap(gap) => gap.is_loss(),
+            Self::Object(ObjectError::SlotUnusable { verdict, .. }) => {
+                matches!(verdict, SlotVerdict::Lost { .. })
+            }
+            _ => false,
+        }
     }
 }
 
@@ -201,6 +225,12 @@ impl Error for RelayError {}
 impl From<PostgresError> for RelayError {
     fn from(error: PostgresError) -> Self {
         Self::Postgres(error)
+    }
+}
+
+impl From<Gap> for RelayError {
+    fn from(gap: Gap) -> Self {
+        Self::Gap(gap)
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) enum Edge {
     Enqueued,
     /// Kafka's word was taken in.
     Acknowledged,
+    /// The journal has a position; the server does not.
+    Journalled,
     /// A position was written for the server; the one before has left.
     Status,
     SnapshotRow,

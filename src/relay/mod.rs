@@ -4,11 +4,13 @@
 mod appetite;
 mod backoff;
 mod brokers;
+mod comparing;
 mod describing;
 mod disposition;
 mod error;
 mod health;
 mod heartbeat;
+mod journal;
 mod kill_point;
 mod opening;
 mod options;
@@ -32,8 +34,10 @@ use crate::postgres::snapshot::SnapshotMode;
 use crate::router::EventRouter;
 use crate::timestamp::Timestamp;
 use backoff::Backoff;
+use comparing::Told;
 use disposition::{Disposition, disposition};
 use health::ServerEnd;
+use journal::{Journal, Writer, Writing};
 use kill_point::KillPoint;
 use opening::{AfterSnapshot, Lead, Opened, Plan, StreamOrigin};
 use outbound::Outbound;
@@ -41,6 +45,7 @@ use watching::{Unseen, Watch};
 
 pub use error::RelayError;
 pub use heartbeat::Options as HeartbeatOptions;
+pub use journal::Options as JournalOptions;
 pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
 pub use shutdown::{Stop, stop_on_signals};
@@ -56,6 +61,14 @@ pub enum Ended {
     Undrained,
 }
 
+/// What one run is told beside its configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    pub until: Until,
+    /// Stream although events may be missing, or the server is another one: once.
+    pub accept_gap: bool,
+}
+
 /// When to end by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Until {
@@ -67,10 +80,15 @@ pub enum Until {
 
 pub struct Relay {
     config: Config,
-    until: Until,
+    run: RunOptions,
     view: View,
     stop: Stop,
     outbound: Outbound,
+    /// The position journal's, where there is one, and its task until that runs.
+    writer: Option<Writer>,
+    writing: Option<Writing>,
+    /// Of the stream.
+    journal: Option<Journal>,
     /// What the pipeline's position belongs to.
     origin: Option<StreamOrigin>,
     /// The server's process for our last session with the lead.
@@ -113,7 +131,7 @@ impl Relay {
     pub fn new(
         config: Config,
         sink: Sink,
-        until: Until,
+        run: RunOptions,
         view: View,
         stop: Stop,
     ) -> Result<Self, RelayError> {
@@ -125,6 +143,13 @@ impl Relay {
         view.metrics.in_flight_limit_records.set(bound);
         let pipeline = Pipeline::new(EventRouter::new(config.router.clone()), limits);
         let kill_point = KillPoint::from_environment();
+        let (writer, writing) = match (&sink, &options.journal) {
+            (Sink::Kafka(kafka), Some(journal)) => {
+                let (writer, writing) = Writer::new(kafka, journal, options, view.clone());
+                (Some(writer), Some(Box::pin(writing) as Writing))
+            }
+            _ => (None, None),
+        };
         let mut outbound = Outbound::start(pipeline, sink, options, view.clone())?;
         outbound.kill_point = kill_point.clone();
         let backoff = Backoff::new(options.backoff_min, options.backoff_max);
@@ -132,10 +157,13 @@ impl Relay {
         let updates_said = Repeated::new(REPEAT_INTERVAL);
         Ok(Self {
             config,
-            until,
+            run,
             view,
             stop,
             outbound,
+            writer,
+            writing,
+            journal: None,
             origin: None,
             last_backend: None,
             snapshot_taken: false,
@@ -163,7 +191,11 @@ impl Relay {
             self.config.postgres.clone(),
             self.view.clone(),
         ));
+        let writing = self.writing.take().map(tokio::spawn);
         let ended = self.run_sessions().await;
+        if let Some(writing) = writing {
+            writing.abort();
+        }
         health.abort();
         query.abort();
         self.view.set_state(State::Stopping);
@@ -216,10 +248,13 @@ impl Relay {
         if lead == Lead::AnotherInstance {
             self.outbound.give_up()?;
         }
-        let known = self.known();
-        let opening = async move {
-            opening::open((session, lead), &config, snapshot, &view, known.as_ref()).await
+        let told = Told {
+            snapshot,
+            accept_gap: self.run.accept_gap,
         };
+        let memory = self.memory();
+        let opening =
+            async move { opening::open((session, lead), &config, told, &view, memory).await };
         let Opened {
             session,
             origin,
@@ -227,8 +262,11 @@ impl Relay {
             sound,
             types,
             plan,
+            begins,
+            accepted,
         } = self.drive(opening).await??;
         self.last_backend = Some(session.backend_pid());
+        self.run.accept_gap &= !accepted;
         self.outbound.pipeline.learn_types(types);
         // What an earlier stream left in flight settles first, or rows that the server sends again
         // could overtake their own first copies.
@@ -244,6 +282,9 @@ impl Relay {
                 }
             }
         };
+        let session = self
+            .begin_journal(session, begins, confirmed, is_new)
+            .await?;
         self.follow(origin, confirmed, is_new);
         let (before, after) = sound;
         self.unseen
@@ -268,12 +309,6 @@ impl Relay {
             self.unseen.forget();
         }
         self.origin = Some(origin);
-    }
-
-    /// The slot that this process has streamed from, and how far it was confirmed.
-    fn known(&self) -> Option<(StreamOrigin, Lsn)> {
-        let origin = self.origin.clone()?;
-        Some((origin, self.outbound.pipeline.confirmed()))
     }
 
     /// An error in the words of the operator's own files.

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use super::comparing::{Begins, Looked, Memory, Told, begin_reading};
 use super::streaming::Source;
 use super::{RelayError, View};
 use crate::config::Config;
+use crate::journal::Server;
 use crate::lsn::Lsn;
 use crate::observe::{Role, State};
 use crate::outbox::TypeCatalog;
@@ -25,6 +27,10 @@ pub(super) struct Opened {
     pub(super) sound: (Lsn, Lsn),
     pub(super) types: TypeCatalog,
     pub(super) plan: Plan,
+    /// Absent without a journal.
+    pub(super) begins: Option<Begins>,
+    /// A gap was found, and accepted.
+    pub(super) accepted: bool,
 }
 
 /// What a position belongs to: on another server or another timeline the same number is another
@@ -33,6 +39,20 @@ pub(super) struct Opened {
 pub(super) struct StreamOrigin {
     pub(super) system_id: String,
     pub(super) timeline: u32,
+}
+
+impl StreamOrigin {
+    /// As the journal knows it.
+    pub(super) fn server<'a>(&'a self, config: &'a Config) -> Server<'a> {
+        Server {
+            system_id: &self.system_id,
+            timeline: self.timeline,
+            database: &config.postgres.database,
+            slot: config.slot.name.as_str(),
+            written: Lsn::ZERO,
+            left_at: None,
+        }
+    }
 }
 
 #[expect(clippy::large_enum_variant, reason = "one value per connection")]
@@ -84,14 +104,12 @@ pub(super) async fn connect(
     Ok((session, lead))
 }
 
-/// `snapshot` is the mode that counts now; a process takes `always` once. `known` is the slot that
-/// this process has streamed from, and how far it was confirmed.
 pub(super) async fn open(
     (mut session, lead): (ReplicationSession, Lead),
     config: &Config,
-    snapshot: SnapshotMode,
+    told: Told,
     view: &View,
-    known: Option<&(StreamOrigin, Lsn)>,
+    memory: Memory,
 ) -> Result<Opened, RelayError> {
     match lead {
         Lead::Ours => view.set_role(Role::Leader),
@@ -99,6 +117,8 @@ pub(super) async fn open(
             wait_for_lead(&mut session, config, view).await?;
         }
     }
+    // Beside the questions to the server.
+    let reading = begin_reading(&memory, told);
     let identity = session.identify_system().await?;
     let here = StreamOrigin {
         system_id: identity.system_id,
@@ -113,16 +133,17 @@ pub(super) async fn open(
     let tables = OutboxTable::resolve(&client, &config.tables).await?;
     // The publication comes before the slot: a slot cannot read through one that is younger.
     let found = SlotDescription::read(&client, &config.slot.name).await?;
-    match (&found, known) {
-        (Some(_), _) => refuse_younger_publication(&client, config, &tables).await?,
-        (None, Some((origin, from)))
-            if origin.system_id == here.system_id && snapshot != SnapshotMode::WhenNeeded =>
-        {
-            let name = config.slot.name.to_string();
-            let (from, to) = (*from, before);
-            return Err(ObjectError::SlotGone { name, from, to }.into());
-        }
-        _ => {}
+    let looked = Looked {
+        config,
+        told,
+        here: &here,
+        written: before,
+        found: found.as_ref(),
+        view,
+    };
+    let (begins, accepted) = looked.compare(&mut session, memory, reading).await?;
+    if found.is_some() {
+        refuse_younger_publication(&client, config, &tables).await?;
     }
     let (publication, change) = Publication::ensure(&client, &config.publication, &tables).await?;
     if change != PublicationChange::Unchanged {
@@ -131,7 +152,7 @@ pub(super) async fn open(
     let sound = (before, postgres::position_seen(&client).await?);
     let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
     let types = postgres::catalog::describe(&client, &oids, &[]).await?;
-    let plan = plan(config, snapshot, &mut session, client, found, &tables).await?;
+    let plan = plan(config, told.snapshot, &mut session, client, found, &tables).await?;
     Ok(Opened {
         session,
         origin: here,
@@ -149,6 +170,8 @@ pub(super) async fn open(
         sound,
         types,
         plan,
+        begins,
+        accepted,
     })
 }
 

@@ -26,6 +26,8 @@ pub struct Options {
     pub health_interval: Duration,
     pub on_blocked: OnBlocked,
     pub heartbeat: Option<super::HeartbeatOptions>,
+    /// None: a slot that was dropped, moved or swapped while no relay ran is not noticed.
+    pub journal: Option<super::JournalOptions>,
 }
 
 /// What to do with a row that cannot be routed or delivered.
@@ -60,6 +62,7 @@ impl Default for Options {
             health_interval: Duration::from_secs(5),
             on_blocked: OnBlocked::Wait,
             heartbeat: None,
+            journal: None,
         }
     }
 }

@@ -14,7 +14,7 @@ const SHOW_EVERY: u64 = 100_000;
 
 /// The lead belongs to the session, which says nothing while the rows are published: with its end
 /// another instance has the lead, and what went out afterwards would overtake that one's events.
-async fn while_leading<T>(
+pub(super) async fn while_leading<T>(
     session: &mut ReplicationSession,
     work: impl Future<Output = Result<T, Interrupted>>,
 ) -> Result<T, Interrupted> {

@@ -8,6 +8,7 @@ use tokio_postgres::Client;
 use super::appetite::Appetite;
 use super::describing::{Describing, described};
 use super::heartbeat::Beats;
+use super::journal::{self, Journal};
 use super::kill_point::Edge;
 use super::outbound::until;
 use super::view::{Obstacle, UNROUTABLE};
@@ -98,7 +99,7 @@ impl Relay {
         source: Source,
         confirmed: Lsn,
     ) -> Result<Ended, Interrupted> {
-        let target = match self.until {
+        let target = match self.run.until {
             Until::Stopped => None,
             Until::Current => Some(
                 server_position(&source.options)
@@ -175,7 +176,9 @@ impl Relay {
             let reading = self.may_read(&state);
             self.note_pause(&mut state, reading);
             let beat_at = state.beats.as_ref().map(|beats| beats.due_at);
-            let due_at = state.pace.due_at(self.outbound.pipeline.confirmed());
+            let urgent = state.pace.reply_now || state.give_up_at.is_some() || state.reached;
+            self.ask_journal(urgent);
+            let due_at = state.pace.due_at(self.confirmable());
             tokio::select! {
                 biased;
                 () = shutdown::requested(&mut self.stop), if state.give_up_at.is_none() => {
@@ -197,6 +200,10 @@ impl Relay {
                 Some(finding) = state.findings.recv() => self.take_finding(&mut state, finding)?,
                 () = until(state.give_up_at) => return Ok(Ended::Undrained),
                 turn = self.outbound.turn() => turn?,
+                news = journal::news(&mut self.journal) => {
+                    news?;
+                    self.take_journal()?;
+                }
                 _ = self.show_at.tick() => self.on_tick(&mut state, reading)?,
                 () = until(beat_at), if reading => self.beat(&mut state),
                 moved = state.stream.progress(reading) => {
@@ -300,12 +307,12 @@ impl Relay {
         {
             state.reached = true;
         }
-        (state.reached || state.give_up_at.is_some()) && quiet
+        (state.reached || state.give_up_at.is_some()) && quiet && self.journal_is_complete()
     }
 
     fn queue_status(&mut self, state: &mut Loop) {
         let silent_for = state.stream.heard_at().elapsed();
-        let confirmed = self.outbound.pipeline.confirmed();
+        let confirmed = self.confirmable();
         let update = StatusUpdate {
             written: self.outbound.pipeline.received().max(confirmed),
             flushed: confirmed,
@@ -330,7 +337,8 @@ impl Relay {
         }
         self.outbound.count_confirmed();
         let waits = state.held.is_some() || self.outbound.pipeline.undescribed().is_some();
-        if self.server_end.is_near() && (waits || self.outbound.is_stuck()) {
+        let journal_is_stuck = self.journal.as_ref().is_some_and(Journal::is_stuck);
+        if self.server_end.is_near() && (waits || journal_is_stuck || self.outbound.is_stuck()) {
             return Err(PostgresError::StoppingServer.into());
         }
         self.show();
@@ -390,7 +398,7 @@ impl Relay {
     /// Everything is acknowledged: the last position, and the server's word that it has it.
     async fn finish(&mut self, state: Loop) -> Result<Ended, Interrupted> {
         self.view.set_state(State::Stopping);
-        let confirmed = self.outbound.pipeline.confirmed();
+        let confirmed = self.confirmable();
         let held = state.held.is_some();
         let last = StatusUpdate {
             written: self.outbound.pipeline.received().max(confirmed),
@@ -399,7 +407,8 @@ impl Relay {
         };
         // A row that blocks is only in the slot, and so is what `--until` leaves for the next start.
         let drained = state.give_up_at.is_some() && !held;
-        let slot = Some(&self.config.slot).filter(|slot| slot.drop_on_stop && drained);
+        let drops = self.config.slot.drop_on_stop && drained && self.may_drop_slot().await;
+        let slot = Some(&self.config.slot).filter(|_| drops);
         let now = Timestamp::from(SystemTime::now());
         let finished = state.stream.finish(last, now, slot.map(|slot| &slot.name));
         let patience = self.config.relay.shutdown_timeout;

@@ -31,6 +31,8 @@ pub(super) enum Obstacle {
     Delivery,
     /// No broker can be reached.
     Brokers,
+    /// The position journal is not written.
+    Journal,
 }
 
 impl Obstacle {
@@ -40,6 +42,7 @@ impl Obstacle {
             Self::Row => "row",
             Self::Delivery => "delivery",
             Self::Brokers => "brokers",
+            Self::Journal => "journal",
         }
     }
 }
@@ -203,6 +206,7 @@ mod tests {
         let expected = [
             "\"brokers\"} 1",
             "\"delivery\"} 1",
+            "\"journal\"} 0",
             "\"row\"} 1",
             "\"source\"} 0",
         ];

@@ -9,7 +9,10 @@ use tokio_postgres::Client;
 
 use crate::support::{
     Consumer, Kafka, Operation, PASSWORD, Postgres, Relay, Resource, Shop, Tally, USER, Version,
+    wait_until,
 };
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const QUIET: Duration = Duration::from_millis(500);
 
@@ -40,6 +43,10 @@ impl<'a> Scene<'a> {
         all.extend(settings);
         let relay = Relay::start(&world.postgres, &world.kafka, &all);
         relay.wait_for_state("streaming").await;
+        Self::of(world, kind, relay)
+    }
+
+    fn of(world: &'a World, kind: &'static str, relay: Relay) -> Self {
         Self {
             world,
             kind,
@@ -110,6 +117,7 @@ fn guarded(world: &World, mechanism: &str, password: &str) -> Vec<String> {
         format!("kafka.sasl.mechanism={mechanism}"),
         format!("kafka.sasl.username={USER}"),
         format!("kafka.sasl.password={password}"),
+        "position.topic=".to_owned(),
     ]
 }
 
@@ -129,6 +137,7 @@ async fn what_kafka_refuses_blocks_and_is_delivered_once_it_is_mended() {
     record_too_large(&world).await;
     batch_refused_under_way(&world).await;
     topic_authorization(&world).await;
+    journal_authorization(&world).await;
     cluster_authorization(&world).await;
     wrong_password(&world).await;
 }
@@ -282,6 +291,59 @@ async fn topic_authorization(world: &World) {
     let repeats = scene.close("topic authorization missing, granted, taken back, granted");
     assert_eq!(repeats, 0);
     world.kafka.forbid(secret);
+}
+
+/// The journal's topic alone: events are sent all the same, and none is confirmed.
+async fn journal_authorization(world: &World) {
+    let (topic, events) = (Resource::Topic("positions"), "outbox.event.journal");
+    world.kafka.create_topic(events, 1, &[]).await;
+    world.kafka.allow(Operation::Write, Resource::Topic(events));
+    let mut settings = guarded(world, "PLAIN", PASSWORD);
+    let more = [
+        "slot.name=journal",
+        "snapshot.mode=no_data",
+        "position.topic=positions",
+        "kafka.topic_timeout=1s",
+        "relay.backoff_max=300ms",
+    ];
+    settings.extend(more.map(str::to_owned));
+    let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+    let relay = Relay::start(&world.postgres, &world.kafka, &settings);
+    let mut scene = Scene::of(world, "journal", relay);
+    let message = async |scene: &Scene<'_>| scene.blocked().await["message"].clone();
+    let unread = "the position journal cannot be read: not authorized to read topic \"positions\"";
+    assert_eq!(message(&scene).await, unread);
+    for operation in [Operation::Read, Operation::Write] {
+        world.kafka.allow(operation, topic);
+    }
+    let unwritten = "the position cannot be written to the journal: ";
+    wait_until(PATIENCE, "it cannot be created", async || {
+        let shown = message(&scene).await;
+        let refused = format!("{unwritten}topic \"positions\" could not be created");
+        shown
+            .as_str()
+            .is_some_and(|shown| shown.starts_with(&refused))
+    })
+    .await;
+    world.kafka.allow(Operation::Create, topic);
+    scene.healed().await;
+
+    world.kafka.forbid(topic);
+    world.kafka.allow(Operation::Describe, topic);
+    scene.write(&[10, 10, 10]).await;
+    let refused = format!("{unwritten}not authorized to write to topic \"positions\"");
+    assert_eq!(message(&scene).await, refused);
+    assert_eq!(Consumer::new(&world.kafka, events).take(3).len(), 3);
+    let before = scene.relay.status().unwrap()["confirmed_lsn"].clone();
+    let confirmed = "SELECT confirmed_flush_lsn < $1::text::pg_lsn FROM pg_replication_slots WHERE slot_name = 'journal'";
+    let lsn = before.as_str().unwrap();
+    let row = world.client.query_one(confirmed, &[&lsn]).await.unwrap();
+    assert!(row.get::<_, bool>(0), "nothing is confirmed");
+    world.kafka.allow(Operation::Write, topic);
+    scene.healed().await;
+    assert_eq!(scene.close("journal's rights missing and taken back"), 0);
+    world.kafka.forbid(topic);
+    world.kafka.forbid(Resource::Topic(events));
 }
 
 async fn cluster_authorization(world: &World) {

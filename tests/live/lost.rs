@@ -31,7 +31,9 @@ async fn rows_that_flow_nowhere_block_until_the_stream_has_them_again() {
     let consumer = Consumer::new(&kafka, Scene::TOPIC);
     for version in [Version::V14, Version::V18] {
         let (postgres, client) = Scene::source(version, &[]).await;
-        let relay = Relay::start(&postgres, &kafka, &OFTEN);
+        let key = format!("position.key={version:?}");
+        let settings = [&OFTEN[..], &[key.as_str()]].concat();
+        let relay = Relay::start(&postgres, &kafka, &settings);
         relay.wait_for_state("streaming").await;
         let cases = [
             (
@@ -120,7 +122,8 @@ async fn a_slot_that_the_server_invalidates_is_lost_with_its_range() {
     for version in [Version::V14, Version::V18] {
         let limit = [("max_slot_wal_keep_size", "16MB")];
         let (postgres, client) = Scene::source(version, &limit).await;
-        let settings = [&OFTEN[..], &["topics.create=never"]].concat();
+        let key = format!("position.key={version:?}");
+        let settings = [&OFTEN[..], &["topics.create=never", key.as_str()]].concat();
         let relay = Relay::start(&postgres, &kafka, &settings);
         relay.wait_for_state("streaming").await;
         insert(&client, 1).await;
@@ -151,7 +154,7 @@ async fn a_slot_that_the_server_invalidates_is_lost_with_its_range() {
         assert_eq!(relay.get("/readyz").unwrap().0, 503);
         relay.stop();
 
-        let again = Relay::start(&postgres, &kafka, &[]);
+        let again = Relay::start(&postgres, &kafka, &settings);
         again.wait_for_state("lost").await;
         assert_eq!(told(&again).0, message);
     }
@@ -191,7 +194,7 @@ async fn a_slot_that_is_gone_is_not_made_again_by_a_relay_that_knew_it() {
     assert!(detail.starts_with("It was there when 0/"), "{detail}");
     relay.kill();
 
-    let relay = Relay::start(&postgres, &kafka, &[]);
+    let relay = Relay::start_accepting(&postgres, &kafka, &[]);
     relay.wait_for_state("streaming").await;
     assert!(relay.stop().success());
     idle_slots_time_out(&postgres, &client).await;

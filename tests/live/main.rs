@@ -16,6 +16,7 @@ mod dead_letters;
 mod delivery;
 mod failover;
 mod faults;
+mod journal;
 mod kill_points;
 mod lost;
 mod network;

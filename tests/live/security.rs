@@ -333,7 +333,9 @@ async fn kafka_lets_in_whom_it_should_and_every_refusal_is_told() {
 }
 
 fn start(postgres: &Postgres, kafka: &Kafka, settings: &[String]) -> Relay {
-    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let mut settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    // What the events' producer is told, and not what the journal is before it.
+    settings.push("position.topic=");
     Relay::start(postgres, kafka, &settings)
 }
 

@@ -17,6 +17,7 @@ use super::limits::Limits;
 use super::settings::Settings;
 use super::{Config, Door, Fault, Note, Sources, keys};
 use crate::observe::{HttpOptions, LogFormat, LogOptions};
+use crate::postgres::slot::SlotOptions;
 use crate::relay;
 use crate::router::{Heartbeat, illegal_topic};
 use errors::Errors;
@@ -60,7 +61,8 @@ pub(super) fn build(
     }
     let errors = errors::errors(&mut read, name.as_deref().unwrap_or_default());
     let router = router::options(&mut read, errors.as_ref());
-    let relay = relay(&mut read, errors.as_ref());
+    let journal = journal(&mut read, slot.as_ref(), postgres.as_ref());
+    let relay = relay(&mut read, errors.as_ref(), journal);
     let kafka = kafka::options(&mut read, relay.as_ref(), sources);
     let http = http(&mut read);
     let log = log(&mut read);
@@ -242,7 +244,11 @@ impl Read<'_> {
     }
 }
 
-fn relay(read: &mut Read<'_>, errors: Option<&Errors>) -> Option<relay::Options> {
+fn relay(
+    read: &mut Read<'_>,
+    errors: Option<&Errors>,
+    journal: Option<Option<relay::JournalOptions>>,
+) -> Option<relay::Options> {
     let max_in_flight_bytes = read.bytes("relay.max_in_flight_bytes");
     let max_in_flight_records = read.number("relay.max_in_flight_records");
     let status_interval = read.duration("relay.status_interval");
@@ -267,7 +273,32 @@ fn relay(read: &mut Read<'_>, errors: Option<&Errors>) -> Option<relay::Options>
         health_interval: health_interval?,
         on_blocked: errors?.on_blocked.clone(),
         heartbeat: heartbeat?,
+        journal: journal?,
     })
+}
+
+/// The outer `None` where something is wrong.
+fn journal(
+    read: &mut Read<'_>,
+    slot: Option<&SlotOptions>,
+    postgres: Option<&crate::postgres::Options>,
+) -> Option<Option<relay::JournalOptions>> {
+    let Some(topic) = read.optional("position.topic") else {
+        return Some(None);
+    };
+    if !crate::kafka::is_valid_name(&topic) {
+        read.fault(
+            "position.topic",
+            format!("\"{topic}\" is not a topic's name"),
+        );
+        return None;
+    }
+    let named = read.settings.get("name").map(|name| name.value.clone());
+    let key = match read.optional("position.key").or(named) {
+        Some(key) => key,
+        None => format!("{}/{}", postgres?.database, slot?.name),
+    };
+    Some(Some(relay::JournalOptions { topic, key }))
 }
 
 /// The outer `None` where something is wrong.

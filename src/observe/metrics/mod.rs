@@ -49,6 +49,8 @@ pub struct Metrics {
     pub unseen_ranges: IntCounter,
     pub snapshot_rows: IntGauge,
     pub snapshot_rows_read: IntCounter,
+    pub journal_writes: IntCounter,
+    pub journal_lsn_bytes: IntGauge,
     pub slot_active: IntGauge,
     pub slot_retained_bytes: IntGauge,
     pub slot_confirmed_lag_bytes: IntGauge,
@@ -81,7 +83,7 @@ const INVALIDATIONS: [&str; 5] = [
     "idle_timeout",
     "conflicting",
 ];
-const OBSTACLES: [&str; 4] = ["source", "row", "delivery", "brokers"];
+const OBSTACLES: [&str; 5] = ["source", "row", "delivery", "brokers", "journal"];
 
 impl Metrics {
     /// Fails only when two metrics have one name.
@@ -124,6 +126,8 @@ impl Metrics {
             unseen_ranges: c.counter("outboxd_unseen_ranges_total", "Times at which rows may have been committed that no stream has: a table was not published for a while, or a slot was given up. The log has the positions.")?,
             snapshot_rows: c.gauge("outboxd_snapshot_rows", "Rows that the last snapshot had to publish; 0 without one.")?,
             snapshot_rows_read: c.counter("outboxd_snapshot_rows_read_total", "Rows that snapshots have read.")?,
+            journal_writes: c.counter("outboxd_journal_writes_total", "Entries of the position journal that Kafka has acknowledged.")?,
+            journal_lsn_bytes: c.gauge("outboxd_journal_lsn_bytes", "Position in the WAL that the position journal has, in bytes; 0 without a journal.")?,
             slot_active: c.gauge("outboxd_slot_active", "1 while a walsender uses the slot, as the server sees it.")?,
             slot_retained_bytes: c.gauge("outboxd_slot_retained_bytes", "WAL that the slot keeps the server from removing (from restart_lsn); 0 without a slot.")?,
             slot_confirmed_lag_bytes: c.gauge("outboxd_slot_confirmed_lag_bytes", "WAL behind the server's position that is not confirmed (from confirmed_flush_lsn).")?,

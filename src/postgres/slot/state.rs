@@ -255,6 +255,10 @@ impl fmt::Display for SlotVerdict {
 }
 
 impl SlotVerdict {
+    pub const fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Lost {
@@ -286,7 +290,7 @@ impl SlotVerdict {
             }
             Self::Temporary => "Choose another slot name, or end that session.".to_owned(),
             Self::Lost { .. } => format!(
-                "Find out which events are missing before the slot is given up: SELECT pg_drop_replication_slot('{slot}'); the next start creates it again. Retained rows can be published by a snapshot."
+                "Find out which events are missing before the slot is given up: SELECT pg_drop_replication_slot('{slot}'); then outboxd run --accept-gap makes a new one and, with snapshot.mode = initial, publishes the rows that are in the table."
             ),
             Self::Synced => "Connect to the primary.".to_owned(),
             Self::Active(holder) => format!(

@@ -8,7 +8,7 @@ use outboxd::postgres::publication::PublicationMode;
 use outboxd::postgres::slot::CreateMode;
 use outboxd::postgres::snapshot::SnapshotMode;
 use outboxd::postgres::{Host, SslMode, TargetSessionAttrs};
-use outboxd::relay::{HeartbeatOptions, OnBlocked};
+use outboxd::relay::{HeartbeatOptions, JournalOptions, OnBlocked};
 use outboxd::router::{
     Converter, DecimalFormat, DecimalHandling, Heartbeat, JsonEmptyArrays, JsonNulls, JsonOptions,
     MissingField, OnUpdate, Placement, TimePrecision,
@@ -69,7 +69,11 @@ fn two_lines_are_enough() {
     assert_eq!(config.router.topic.topic("order"), "outbox.event.order");
     assert_eq!(config.router.converters.value, Converter::Raw);
     assert_eq!(config.kafka.bootstrap_servers(), "k:9092");
-    assert_eq!(config.relay, outboxd::relay::Options::default());
+    let relay = outboxd::relay::Options {
+        journal: config.relay.journal.clone(),
+        ..Default::default()
+    };
+    assert_eq!(config.relay, relay);
     assert_eq!(config.http, outboxd::observe::HttpOptions::default());
     assert_eq!(config.log, outboxd::observe::LogOptions::default());
     assert_eq!(config.notes, []);
@@ -202,6 +206,9 @@ fn every_option_of_routing_and_relaying_is_seen() {
         topic = "beats"
         name = "shop"
         query = "SELECT 1"
+        [position]
+        topic = "shop.positions"
+        key = "shop-outbox"
         [http]
         listen = ""
         [log]
@@ -270,6 +277,10 @@ fn every_option_of_routing_and_relaying_is_seen() {
                 server_name: "shop".to_owned(),
             }),
             query: Some("SELECT 1".to_owned()),
+        }),
+        journal: Some(JournalOptions {
+            topic: "shop.positions".to_owned(),
+            key: "shop-outbox".to_owned(),
         }),
     };
     assert_eq!(config.relay, relay);
@@ -549,4 +560,26 @@ fn secrets_are_shown_nowhere() {
     let shown = format!("{config:?} {:?}", config.settings.shown());
     assert!(!shown.contains("hunter2"), "{shown}");
     assert_eq!(shown.matches("\"kafka.sasl.password\"").count(), 2);
+}
+
+#[test]
+fn the_journals_key_is_the_relays_name_or_else_database_and_slot() {
+    let key = |text: &str| {
+        let config = File::new(&format!("{text}{SMALLEST}")).given().config();
+        config
+            .relay
+            .journal
+            .map(|journal| (journal.topic, journal.key))
+    };
+    let some = |topic: &str, key: &str| Some((topic.to_owned(), key.to_owned()));
+    assert_eq!(key(""), some("outboxd.positions", "relay/outboxd"));
+    assert_eq!(
+        key("name = \"billing\"\n"),
+        some("outboxd.positions", "billing")
+    );
+    assert_eq!(
+        key("position.key = \"k\"\nname = \"billing\"\n"),
+        some("outboxd.positions", "k")
+    );
+    assert_eq!(key("position.topic = \"\"\n"), None);
 }

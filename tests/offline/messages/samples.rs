@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
+use outboxd::journal::{EntryError, Gap};
 use outboxd::kafka::{DeliveryError, DeliveryErrorKind as Delivery, PublishError, SizeLimit};
 use outboxd::lsn::Lsn;
 use outboxd::observe::Problem;
@@ -24,6 +25,7 @@ const SOURCE: &str = "blocked-by-source";
 const ROW: &str = "blocked-by-row";
 const DELIVERY: &str = "blocked-by-delivery";
 const LOST: &str = "outboxdslotlost";
+const JOURNAL: &str = "the-position-journal";
 const ENDED: &str = "it-ended-with-1";
 
 pub(super) fn families() -> Vec<Family> {
@@ -58,6 +60,18 @@ pub(super) fn families() -> Vec<Family> {
             "src/kafka/error.rs",
             "DeliveryErrorKind",
             deliveries(),
+        ),
+        family(
+            "The slot that was known",
+            "src/journal/verdict.rs",
+            "Gap",
+            gaps(),
+        ),
+        family(
+            "The position journal",
+            "src/journal/entry.rs",
+            "EntryError",
+            entries(),
         ),
         family(
             "The producer",
@@ -281,14 +295,6 @@ fn objects() -> Vec<Sample> {
             Object::SlotUnusable {
                 name: name(),
                 verdict: SlotVerdict::Physical,
-            },
-        ),
-        (
-            LOST,
-            Object::SlotGone {
-                name: name(),
-                from: Lsn::new(0x178_BF40),
-                to: Lsn::new(0xA00_00F8),
             },
         ),
         (SOURCE, Object::SlotAppeared { name: name() }),
@@ -529,6 +535,78 @@ fn deliveries() -> Vec<Sample> {
                 },
             }
         })
+        .collect()
+}
+
+fn gaps() -> Vec<Sample> {
+    let slot = || "outbox".to_owned();
+    let (from, to) = (Lsn::new(0x178_BF40), Lsn::new(0xA00_00F8));
+    let (confirmed, written) = (to, from);
+    let (known, found) = (2, 1);
+    let gaps = vec![
+        (
+            JOURNAL,
+            Gap::OtherSlot {
+                slot: slot(),
+                known_database: "shop".into(),
+                known_slot: "billing".into(),
+            },
+        ),
+        (
+            JOURNAL,
+            Gap::OtherSystem {
+                known: "7591362839572347713".into(),
+                found: "7591362904712683264".into(),
+                confirmed,
+            },
+        ),
+        (
+            JOURNAL,
+            Gap::OtherHistory {
+                known,
+                found,
+                confirmed,
+            },
+        ),
+        (JOURNAL, Gap::Rewound { confirmed, written }),
+        (
+            LOST,
+            Gap::Missing {
+                slot: slot(),
+                from,
+                to,
+            },
+        ),
+        (
+            JOURNAL,
+            Gap::Moved {
+                slot: slot(),
+                from,
+                to,
+            },
+        ),
+    ];
+    gaps.into_iter()
+        .map(|(section, gap)| sample(variant(&gap), section, gap))
+        .collect()
+}
+
+fn entries() -> Vec<Sample> {
+    let errors = vec![
+        EntryError::Malformed {
+            reason: "Syntax at column 1".into(),
+        },
+        EntryError::Version { found: 2 },
+    ];
+    let in_topic = |source| RelayError::JournalEntry {
+        topic: "outboxd.positions".into(),
+        key: "shop/outbox".into(),
+        offset: 4711,
+        source,
+    };
+    errors
+        .into_iter()
+        .map(|error| sample(variant(&error), JOURNAL, in_topic(error)))
         .collect()
 }
 

@@ -152,6 +152,11 @@ impl Log {
         ends.next().unwrap_or(0)
     }
 
+    /// Where the server writes, at the latest.
+    pub(super) fn end(&self) -> Lsn {
+        self.position_before(self.items.len())
+    }
+
     /// The position of everything before `item`.
     pub(super) fn position_before(&self, item: usize) -> Lsn {
         match item.checked_sub(1) {

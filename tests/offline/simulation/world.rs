@@ -9,6 +9,7 @@ use outboxd::router::dead_letter::Reason;
 use outboxd::router::{EventRouter, Options};
 
 use super::broker::{Broker, Report, event_of};
+use super::journal::JournalTopic;
 use super::log::{Health, Log, Sent, Walsender};
 use super::{Chance, Faults, Tally};
 use crate::support::mutation::Random;
@@ -43,6 +44,9 @@ enum Step {
     Serve,
     Report,
     Resend,
+    AskJournal,
+    StoreJournal,
+    AcknowledgeJournal,
     SendStatus,
     ReceiveStatus,
     Checkpoint,
@@ -79,6 +83,7 @@ pub(super) struct World<'a> {
     slot: Slot,
     pipeline: Pipeline,
     broker: Broker,
+    journal: JournalTopic,
     outstanding: Outstanding,
     /// By event: some report of it said that it is stored.
     acknowledged: Vec<bool>,
@@ -114,6 +119,7 @@ impl<'a> World<'a> {
             },
             pipeline: pipeline(options, limits),
             broker: Broker::default(),
+            journal: JournalTopic::new(start),
             outstanding: Outstanding::default(),
             acknowledged: vec![false; log.events.len()],
             complete_items: 0,
@@ -164,7 +170,7 @@ impl<'a> World<'a> {
             return disasters[self.random.below(disasters.len())];
         }
         loop {
-            let step = match self.random.below(24) {
+            let step = match self.random.below(30) {
                 0..5 => Step::Read,
                 5..10 => Step::HandOver,
                 10..15 => Step::Serve,
@@ -172,6 +178,9 @@ impl<'a> World<'a> {
                 20 => Step::Resend,
                 21 => Step::SendStatus,
                 22 => Step::ReceiveStatus,
+                23..25 => Step::AskJournal,
+                25..27 => Step::StoreJournal,
+                27..29 => Step::AcknowledgeJournal,
                 _ => Step::Checkpoint,
             };
             if self.is_worth_a_step(step) {
@@ -202,8 +211,12 @@ impl<'a> World<'a> {
             Step::Serve => self.broker.serve(&mut self.random, self.faults),
             Step::Report => self.report(),
             Step::Resend => self.resend(),
+            Step::AskJournal => self.journal.ask(self.pipeline.confirmed()),
+            Step::StoreJournal => self.journal.store(&mut self.random, self.faults),
+            Step::AcknowledgeJournal => self.journal.acknowledge(),
             Step::SendStatus if self.phase != Phase::Cut => {
-                self.slot.updates.push_back(self.pipeline.confirmed());
+                let update = self.journal.confirmable(self.pipeline.confirmed());
+                self.slot.updates.push_back(update);
             }
             Step::SendStatus => {}
             Step::ReceiveStatus => {
@@ -219,6 +232,7 @@ impl<'a> World<'a> {
             Step::CrashRelay => {
                 self.tally.crashes += 1;
                 self.broker.lose_producer(&mut self.random);
+                self.journal.lose_producer(&mut self.random);
                 self.start_process();
             }
             Step::Stop if self.phase == Phase::Streaming => self.phase = Phase::Stopping,
@@ -230,9 +244,12 @@ impl<'a> World<'a> {
     /// What follows from an empty window: a new connection, or the end of a clean stop.
     fn go_on(&mut self) {
         let quiet = self.pipeline.window().is_empty() && !self.pipeline.in_transaction();
+        let complete = self.pipeline.confirmed();
         match self.phase {
             Phase::Cut if quiet => self.start_stream(),
-            Phase::Stopping if quiet => self.finish_stop(),
+            Phase::Stopping if quiet && self.journal.confirmable(complete) == complete => {
+                self.finish_stop();
+            }
             _ => {}
         }
     }
@@ -340,6 +357,7 @@ impl<'a> World<'a> {
         self.pipeline = pipeline(self.options, self.limits);
         self.outstanding = Outstanding::default();
         self.confirmed = self.slot.confirmed;
+        self.journal.read(self.slot.confirmed, self.log.end());
         self.start_stream();
     }
 
@@ -381,6 +399,13 @@ impl<'a> World<'a> {
             self.confirmed
         );
         self.confirmed = confirmed;
+        let told = self.slot.updates.iter().chain([&self.slot.confirmed]);
+        let furthest = told.max().copied().unwrap_or_default();
+        let stored = self.journal.stored();
+        assert!(
+            furthest <= stored,
+            "the server is told of {furthest}, and the journal has {stored}"
+        );
         let (window, ours) = (self.pipeline.window(), &self.outstanding);
         assert_eq!(
             (window.released(), window.len(), window.bytes()),

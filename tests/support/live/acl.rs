@@ -6,6 +6,7 @@ use std::net::TcpStream;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Operation {
+    Read = 3,
     Write = 4,
     Create = 5,
     Describe = 8,

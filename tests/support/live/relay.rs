@@ -21,6 +21,13 @@ impl Relay {
         Self::start_with(&Self::args(postgres, kafka, settings), &[])
     }
 
+    /// The same with `--accept-gap`.
+    pub fn start_accepting(postgres: &Postgres, kafka: &Kafka, settings: &[&str]) -> Self {
+        let mut args = Self::args(postgres, kafka, settings);
+        args.push("--accept-gap".to_owned());
+        Self::start_with(&args, &[])
+    }
+
     /// One that ends as if killed when it passes `edge` (of `src/relay/kill_point.rs`) for the nth time.
     pub fn start_to_be_killed(scene: &Scene, edge: &str, nth: u32) -> Self {
         let kill_at = format!("{edge}:{nth}");

@@ -1,0 +1,254 @@
+//! The slot and its server as they are, beside what was known of them.
+
+use tokio::task::JoinHandle;
+
+use super::journal::{self, Journal, Writer};
+use super::opening::StreamOrigin;
+use super::snapshot::while_leading;
+use super::view::Obstacle;
+use super::{Interrupted, Relay, RelayError, View};
+use crate::config::Config;
+use crate::journal::{Entry, Gap, Knowledge, Server, judge};
+use crate::lsn::Lsn;
+use crate::postgres::ReplicationSession;
+use crate::postgres::slot::{SlotDescription, SlotVerdict};
+use crate::postgres::snapshot::SnapshotMode;
+
+/// The journal's entry with which the stream begins.
+pub(super) struct Begins {
+    read: Option<Entry>,
+    entry: Entry,
+}
+
+impl Begins {
+    /// The stream begins at `confirmed`, of a slot that may be new. And whether the journal has that
+    /// already.
+    pub(super) fn at(mut self, confirmed: Lsn, is_new: bool) -> (Entry, bool) {
+        if is_new {
+            (self.entry.slot_lsn, self.entry.confirmed_lsn) = (confirmed, confirmed);
+        }
+        let is_there = self.read.as_ref() == Some(&self.entry);
+        (self.entry, is_there)
+    }
+}
+
+/// What is known of the slot before it is looked at.
+pub(super) enum Memory {
+    /// This process has streamed from it; absent at the start.
+    Process(Option<Entry>),
+    Journal(Box<Writer>),
+}
+
+/// What the start was told.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    /// The mode that counts now; a process takes `always` once.
+    pub(super) snapshot: SnapshotMode,
+    pub(super) accept_gap: bool,
+}
+
+pub(super) type JournalRead = JoinHandle<Result<Option<Entry>, RelayError>>;
+
+/// Goes on beside the questions to the server. `None` where no slot is used or no journal kept.
+pub(super) fn begin_reading(memory: &Memory, told: Told) -> Option<JournalRead> {
+    match memory {
+        Memory::Journal(writer) if told.snapshot != SnapshotMode::InitialOnly => {
+            let read = journal::read(writer.kafka.clone(), writer.options.clone());
+            Some(tokio::spawn(read))
+        }
+        Memory::Journal(_) | Memory::Process(_) => None,
+    }
+}
+
+/// The slot as it was found, to be compared with what was known of it.
+pub(super) struct Looked<'a> {
+    pub(super) config: &'a Config,
+    pub(super) told: Told,
+    pub(super) here: &'a StreamOrigin,
+    /// Where the server writes.
+    pub(super) written: Lsn,
+    pub(super) found: Option<&'a SlotDescription>,
+    pub(super) view: &'a View,
+}
+
+impl Looked<'_> {
+    pub(super) async fn compare(
+        &self,
+        session: &mut ReplicationSession,
+        memory: Memory,
+        reading: Option<JournalRead>,
+    ) -> Result<(Option<Begins>, bool), RelayError> {
+        let (mut writer, reading) = match (memory, reading) {
+            (Memory::Process(known), _) => {
+                let server = self.server(None);
+                return match judge(known.as_ref(), &server, self.stands()) {
+                    // Whatever else there may be, the slot's own position tells.
+                    Err(gap @ Gap::Missing { .. }) if !self.accepts(&gap) => Err(gap.into()),
+                    _ => Ok((None, false)),
+                };
+            }
+            // No slot is used.
+            (Memory::Journal(_), None) => return Ok((None, false)),
+            (Memory::Journal(writer), Some(reading)) => (writer, reading),
+        };
+        let read = match reading.await.unwrap_or(Err(RelayError::ProducerGone)) {
+            Err(error @ RelayError::JournalEntry { .. }) if self.told.accept_gap => {
+                tracing::warn!("accepted: {error}");
+                None
+            }
+            read => read?,
+        };
+        let server = self.server(self.left_at(session, read.as_ref()).await?);
+        let (entry, accepted) = self.begin(read.as_ref(), &server)?;
+        let is_gone = self.found.is_none() || self.verdict().is_lost();
+        if accepted && is_gone {
+            // Said before a slot is made, so that one that is cut off here is not taken for another
+            // gap.
+            writer.write(entry.without_slot()).await?;
+        }
+        Ok((Some(Begins { read, entry }), accepted))
+    }
+
+    fn server(&self, left_at: Option<Lsn>) -> Server<'_> {
+        Server {
+            written: self.written,
+            left_at,
+            ..self.here.server(self.config)
+        }
+    }
+
+    fn verdict(&self) -> SlotVerdict {
+        self.found.map_or(SlotVerdict::Missing, |slot| {
+            slot.verdict(&self.config.postgres.database, None)
+        })
+    }
+
+    fn stands(&self) -> Option<Lsn> {
+        self.found
+            .map(|slot| slot.confirmed_flush_lsn.unwrap_or_default())
+    }
+
+    async fn left_at(
+        &self,
+        session: &mut ReplicationSession,
+        read: Option<&Entry>,
+    ) -> Result<Option<Lsn>, RelayError> {
+        match read {
+            Some(entry) if entry.timeline < self.here.timeline => {
+                let own = self.here.timeline;
+                Ok(session.left_timeline_at(own, entry.timeline).await?)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn accepts(&self, gap: &Gap) -> bool {
+        let replaces = gap.is_loss() && self.told.snapshot == SnapshotMode::WhenNeeded;
+        self.told.accept_gap || replaces
+    }
+
+    /// The entry to begin with, and whether a gap was accepted for it.
+    fn begin(
+        &self,
+        read: Option<&Entry>,
+        server: &Server<'_>,
+    ) -> Result<(Entry, bool), RelayError> {
+        let generation = read.map_or(0, |entry| entry.generation);
+        let stands = self.stands().unwrap_or(self.written);
+        let anew = || Entry::first(generation + 1, server, stands);
+        match self.verdict() {
+            SlotVerdict::Usable | SlotVerdict::Active(_) | SlotVerdict::Missing => {}
+            // Whether it is replaced or refused is for the plan to say.
+            verdict => {
+                let replaces = self.told.snapshot == SnapshotMode::WhenNeeded;
+                return Ok((anew(), verdict.is_lost() && replaces));
+            }
+        }
+        let knowledge = match judge(read, server, self.stands()) {
+            Ok(knowledge) => knowledge,
+            Err(gap) if self.accepts(&gap) => {
+                self.view.metrics.unseen_ranges.inc();
+                let (from, to) = gap.range().unzip();
+                tracing::warn!(
+                    detail = gap.detail(),
+                    from_lsn = from.map(tracing::field::display),
+                    to_lsn = to.map(tracing::field::display),
+                    "accepted: {gap}"
+                );
+                return Ok((anew(), true));
+            }
+            Err(gap) => return Err(gap.into()),
+        };
+        Ok((self.go_on(read, knowledge, anew), false))
+    }
+
+    fn go_on(
+        &self,
+        read: Option<&Entry>,
+        knowledge: Knowledge,
+        anew: impl FnOnce() -> Entry,
+    ) -> Entry {
+        match knowledge {
+            Knowledge::None => {}
+            Knowledge::Known { repeats_from: None } => {}
+            Knowledge::Known {
+                repeats_from: Some(lsn),
+            } => {
+                tracing::info!(%lsn, "the slot stands before what was confirmed: events from there on can come again");
+            }
+            Knowledge::Ahead { left_at, confirmed } => tracing::warn!(
+                from_lsn = %left_at, to_lsn = %confirmed,
+                "the server that was promoted lacks the end of the history that was streamed: events committed between these positions are in Kafka and not in its database"
+            ),
+        }
+        match read.filter(|entry| !entry.dropped) {
+            None => anew(),
+            Some(entry) if entry.timeline == self.here.timeline => entry.clone(),
+            Some(entry) => {
+                let stands = self.stands().unwrap_or(self.written);
+                entry.on_timeline(self.here.timeline, stands)
+            }
+        }
+    }
+}
+
+impl Relay {
+    /// Without a journal, what this process itself has seen.
+    pub(super) fn memory(&self) -> Memory {
+        if let Some(writer) = &self.writer {
+            return Memory::Journal(Box::new(writer.clone()));
+        }
+        let known = self.origin.as_ref().map(|origin| {
+            let server = origin.server(&self.config);
+            Entry::first(0, &server, self.outbound.pipeline.confirmed())
+        });
+        Memory::Process(known)
+    }
+
+    /// Nothing is confirmed before the journal knows of the slot.
+    pub(super) async fn begin_journal(
+        &mut self,
+        mut session: ReplicationSession,
+        begins: Option<Begins>,
+        confirmed: Lsn,
+        is_new: bool,
+    ) -> Result<ReplicationSession, Interrupted> {
+        self.journal = None;
+        if let (Some(begins), Some(writer)) = (begins, self.writer.clone()) {
+            let (entry, is_there) = begins.at(confirmed, is_new);
+            if !is_there {
+                // What stood in the way before is over; what may stand in the way now is the journal.
+                self.view.unblock(Obstacle::Source);
+                self.view.set_problem(None);
+                let (mut writer, entry) = (writer.clone(), entry.clone());
+                let written = async {
+                    let written = self.drive(async move { writer.write(entry).await });
+                    Ok(written.await??)
+                };
+                while_leading(&mut session, written).await?;
+            }
+            self.journal = Some(Journal::new(writer, entry));
+        }
+        Ok(session)
+    }
+}
