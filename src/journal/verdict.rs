@@ -182,7 +182,10 @@ impl Gap {
             Self::OtherSlot { .. } => {
                 "Two relays share one key: give each a position.key of its own. If the slot was renamed on purpose: outboxd run --accept-gap.".to_owned()
             }
-            Self::OtherSystem { .. } | Self::OtherHistory { .. } | Self::Rewound { .. } => {
+            Self::OtherSystem { .. } => {
+                "Check postgres.url, and that no relay of another server has the same position.key: by default it is the database and the slot. If this is the server to stream from: outboxd run --accept-gap goes on at its slot's own position; compare the outbox with Kafka.".to_owned()
+            }
+            Self::OtherHistory { .. } | Self::Rewound { .. } => {
                 "Check postgres.url. If this is the server to stream from: outboxd run --accept-gap goes on at its slot's own position; compare the outbox with Kafka.".to_owned()
             }
             Self::Missing { .. } => {

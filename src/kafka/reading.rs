@@ -71,6 +71,7 @@ const POLL_WAIT: Duration = Duration::from_millis(100);
 /// One question; it is asked again while the patience lasts.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 const QUESTION_PAUSE: Duration = Duration::from_millis(100);
+const MISSING_ASKED_AGAIN: u32 = 3;
 
 impl ConsumerContext for Listener {}
 
@@ -94,9 +95,16 @@ impl Reading {
             patience,
         };
         let deadline = Instant::now() + patience;
-        let partitions = this.retried(deadline, Self::find_partitions)?;
+        let partitions = this.existing(deadline)?;
         for partition in partitions {
             let ask = |this: &Self| this.find_ends(partition);
+            // It was there a moment ago: a broker that does not know the partition yet will.
+            let ask = |this: &Self| match ask(this) {
+                Err(error) if is_unknown(&error) => Err(KafkaError::MetadataFetch(
+                    RDKafkaErrorCode::LeaderNotAvailable,
+                )),
+                answer => answer,
+            };
             let (low, high) = this.retried(deadline, ask)?;
             let next = from.get(&partition).copied().unwrap_or(low).max(low);
             let progress = Progress { next, end: high };
@@ -154,6 +162,20 @@ impl Reading {
         self.consumer.assign(&wanted)
     }
 
+    /// Right after its making, or while brokers restart, one of them may not know the topic yet.
+    fn existing(&self, deadline: Instant) -> Result<Vec<i32>, ReadError> {
+        let mut missing = 0;
+        loop {
+            match self.retried(deadline, Self::find_partitions) {
+                Err(ReadError::TopicMissing { .. }) if missing < MISSING_ASKED_AGAIN => {
+                    missing += 1;
+                    std::thread::sleep(QUESTION_PAUSE);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
     fn retried<T>(
         &self,
         deadline: Instant,
@@ -197,9 +219,7 @@ impl Reading {
         use RDKafkaErrorCode as Code;
         let topic = Arc::clone(&self.topic);
         match error.rdkafka_error_code() {
-            Some(Code::UnknownTopic | Code::UnknownTopicOrPartition) => {
-                Err(ReadError::TopicMissing { topic })
-            }
+            _ if is_unknown(&error) => Err(ReadError::TopicMissing { topic }),
             Some(Code::TopicAuthorizationFailed) => Err(ReadError::TopicAuthorization { topic }),
             Some(_) => {
                 tracing::debug!(%topic, "reading: {error}");
@@ -216,6 +236,14 @@ impl Reading {
             reasons: self.consumer.context().take(),
         }
     }
+}
+
+fn is_unknown(error: &KafkaError) -> bool {
+    let code = error.rdkafka_error_code();
+    matches!(
+        code,
+        Some(RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition)
+    )
 }
 
 impl Progress {

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinHandle;
 
-use super::journal::{self, Journal, Writer};
+use super::journal::{self, Journal, Stored, Writer};
 use super::opening::StreamOrigin;
 use super::snapshot::while_leading;
 use super::view::Obstacle;
@@ -12,7 +12,7 @@ use crate::journal::{Entry, Gap, Knowledge, Server, judge};
 use crate::lsn::Lsn;
 use crate::postgres::ReplicationSession;
 use crate::postgres::slot::{SlotDescription, SlotVerdict};
-use crate::postgres::snapshot::SnapshotMode;
+use crate::postgres::snapshot::{SnapshotMode, StartPlan};
 
 /// The journal's entry with which the stream begins.
 pub(super) struct Begins {
@@ -47,7 +47,7 @@ pub(super) struct Told {
     pub(super) accept_gap: bool,
 }
 
-pub(super) type JournalRead = JoinHandle<Result<Option<Entry>, RelayError>>;
+pub(super) type JournalRead = JoinHandle<Result<Stored, RelayError>>;
 
 /// Goes on beside the questions to the server. `None` where no slot is used or no journal kept.
 pub(super) fn begin_reading(memory: &Memory, told: Told) -> Option<JournalRead> {
@@ -77,36 +77,44 @@ impl Looked<'_> {
         session: &mut ReplicationSession,
         memory: Memory,
         reading: Option<JournalRead>,
-    ) -> Result<(Option<Begins>, bool), RelayError> {
+    ) -> Result<Option<Begins>, RelayError> {
         let (mut writer, reading) = match (memory, reading) {
             (Memory::Process(known), _) => {
-                let server = self.server(None);
+                let server = self.server(self.left_at(session, known.as_ref()).await?);
                 return match judge(known.as_ref(), &server, self.stands()) {
-                    // Whatever else there may be, the slot's own position tells.
-                    Err(gap @ Gap::Missing { .. }) if !self.accepts(&gap) => Err(gap.into()),
-                    _ => Ok((None, false)),
+                    Err(gap @ (Gap::Missing { .. } | Gap::Rewound { .. }))
+                        if !self.accepts(&gap) =>
+                    {
+                        Err(gap.into())
+                    }
+                    // Another instance may have moved the slot meanwhile, and on another server the
+                    // slot's own position tells.
+                    _ => Ok(None),
                 };
             }
             // No slot is used.
-            (Memory::Journal(_), None) => return Ok((None, false)),
+            (Memory::Journal(_), None) => return Ok(None),
             (Memory::Journal(writer), Some(reading)) => (writer, reading),
         };
-        let read = match reading.await.unwrap_or(Err(RelayError::ProducerGone)) {
-            Err(error @ RelayError::JournalEntry { .. }) if self.told.accept_gap => {
+        let Stored { newest, unreadable } =
+            reading.await.unwrap_or(Err(RelayError::ProducerGone))?;
+        let generation = newest.as_ref().map_or(0, |entry| entry.generation);
+        let read = match unreadable {
+            Some(error) if !self.told.accept_gap => return Err(error),
+            Some(error) => {
                 tracing::warn!("accepted: {error}");
                 None
             }
-            read => read?,
+            None => newest,
         };
         let server = self.server(self.left_at(session, read.as_ref()).await?);
-        let (entry, accepted) = self.begin(read.as_ref(), &server)?;
-        let is_gone = self.found.is_none() || self.verdict().is_lost();
-        if accepted && is_gone {
+        let (entry, accepted) = self.begin(read.as_ref(), generation, &server)?;
+        if let (true, true, Some(read)) = (accepted, self.is_replaced(), &read) {
             // Said before a slot is made, so that one that is cut off here is not taken for another
-            // gap.
-            writer.write(entry.without_slot()).await?;
+            // gap; of the generation that ends, so that it says nothing of the new slot.
+            writer.write(read.without_slot()).await?;
         }
-        Ok((Some(Begins { read, entry }), accepted))
+        Ok(Some(Begins { read, entry }))
     }
 
     fn server(&self, left_at: Option<Lsn>) -> Server<'_> {
@@ -126,6 +134,14 @@ impl Looked<'_> {
     fn stands(&self) -> Option<Lsn> {
         self.found
             .map(|slot| slot.confirmed_flush_lsn.unwrap_or_default())
+    }
+
+    /// A new slot comes in the place of one that is gone.
+    fn is_replaced(&self) -> bool {
+        let verdict = self.verdict();
+        let is_gone = self.found.is_none() || verdict.is_lost();
+        let plan = StartPlan::decide(self.told.snapshot, self.config.slot.create, &verdict);
+        is_gone && !matches!(plan, StartPlan::Refuse)
     }
 
     async fn left_at(
@@ -151,9 +167,9 @@ impl Looked<'_> {
     fn begin(
         &self,
         read: Option<&Entry>,
+        generation: u64,
         server: &Server<'_>,
     ) -> Result<(Entry, bool), RelayError> {
-        let generation = read.map_or(0, |entry| entry.generation);
         let stands = self.stands().unwrap_or(self.written);
         let anew = || Entry::first(generation + 1, server, stands);
         match self.verdict() {
@@ -218,10 +234,9 @@ impl Relay {
         if let Some(writer) = &self.writer {
             return Memory::Journal(Box::new(writer.clone()));
         }
-        let known = self.origin.as_ref().map(|origin| {
-            let server = origin.server(&self.config);
-            Entry::first(0, &server, self.outbound.pipeline.confirmed())
-        });
+        let confirmed = self.outbound.pipeline.confirmed();
+        let origin = self.origin.as_ref().filter(|_| confirmed > Lsn::ZERO);
+        let known = origin.map(|origin| Entry::first(0, &origin.server(&self.config), confirmed));
         Memory::Process(known)
     }
 

@@ -1,6 +1,7 @@
 //! The one place that decides between trying again and stopping.
 
 use super::RelayError;
+use crate::journal::Gap;
 use crate::kafka::ReadError;
 use crate::pipeline::PipelineError;
 use crate::postgres::slot::SlotVerdict;
@@ -32,7 +33,12 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         RelayError::Undeliverable(_) => Disposition::Exit,
         RelayError::Object(error) => object(error),
         // Somebody has to decide whether what is missing may be missing.
-        RelayError::Gap(_) | RelayError::JournalEntry { .. } => Disposition::Hold,
+        // An address that leads to the right server again needs nobody.
+        RelayError::Gap(Gap::OtherSystem { .. } | Gap::OtherHistory { .. }) => Disposition::Wait,
+        RelayError::Gap(
+            Gap::OtherSlot { .. } | Gap::Rewound { .. } | Gap::Missing { .. } | Gap::Moved { .. },
+        )
+        | RelayError::JournalEntry { .. } => Disposition::Hold,
         RelayError::JournalUnread(ReadError::TopicAuthorization { .. }) => Disposition::Wait,
         // Brokers that are away are waited for.
         RelayError::JournalUnread(

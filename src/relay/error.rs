@@ -47,9 +47,7 @@ pub struct Undelivered {
 impl Undelivered {
     pub(super) fn new(error: DeliveryError, record: Option<&Record>) -> Self {
         let record = record.filter(|_| error.concerns_the_record());
-        let event_id = record
-            .and_then(Record::event_id)
-            .map(|id| id.chars().take(ID_CHARACTERS).collect());
+        let event_id = record.and_then(Record::event_id).map(|id| short_id(&id));
         Self {
             error,
             event_id,
@@ -79,6 +77,11 @@ const IS_DEAD_LETTER: &str =
     "It is the dead letter of an event, which is in no other topic: nothing goes on without it.";
 /// An id is short; what is longer is something else.
 const ID_CHARACTERS: usize = 100;
+
+/// An event's id as it may be told.
+pub(super) fn short_id(id: &str) -> String {
+    id.chars().take(ID_CHARACTERS).collect()
+}
 
 impl RelayError {
     /// What it has in common with its repeats, whatever durations and sizes they tell of.

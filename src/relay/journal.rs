@@ -46,51 +46,69 @@ const WINDOW: Limits = Limits {
     bytes: 1 << 16,
 };
 
-/// Everything under the key; the newest counts.
-pub(super) async fn read(
-    kafka: KafkaOptions,
-    options: Options,
-) -> Result<Option<Entry>, RelayError> {
+/// What is under the key.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    pub(super) newest: Option<Entry>,
+    /// Of the last record, where nobody can read it.
+    pub(super) unreadable: Option<RelayError>,
+}
+
+pub(super) async fn read(kafka: KafkaOptions, options: Options) -> Result<Stored, RelayError> {
     let read = tokio::task::spawn_blocking(move || read_blocking(&kafka, &options));
     read.await.unwrap_or(Err(RelayError::ProducerGone))
 }
 
-fn read_blocking(kafka: &KafkaOptions, options: &Options) -> Result<Option<Entry>, RelayError> {
+fn read_blocking(kafka: &KafkaOptions, options: &Options) -> Result<Stored, RelayError> {
     let began = std::time::Instant::now();
     let reading = Reading::start(kafka, &options.topic, &Offsets::new(), READ_PATIENCE);
     let mut reading = match reading {
-        Err(ReadError::TopicMissing { .. }) => return Ok(None),
+        Err(ReadError::TopicMissing { .. }) => return Ok(Stored::default()),
         reading => reading.map_err(RelayError::JournalUnread)?,
     };
-    let mut newest: Option<Entry> = None;
+    let mut stored = Stored::default();
     let mut records = 0_u64;
     while let Some(record) = reading.read().map_err(RelayError::JournalUnread)? {
         records += 1;
         if record.key.as_deref() != Some(options.key.as_bytes()) {
             continue;
         }
-        newest = match record.value {
-            // Whoever takes the entry out knows why.
-            None => None,
-            Some(value) => {
-                let entry =
-                    Entry::from_json(&value).map_err(|source| RelayError::JournalEntry {
-                        topic: options.topic.clone(),
-                        key: options.key.clone(),
-                        offset: record.offset,
-                        source,
-                    })?;
-                Some(match newest {
+        // Whoever takes the entry out knows why.
+        let Some(value) = record.value else {
+            stored = Stored::default();
+            continue;
+        };
+        match Entry::from_json(&value) {
+            Ok(entry) => {
+                stored.unreadable = None;
+                stored.newest = Some(match stored.newest.take() {
                     Some(newest) => newest.newest(entry),
                     None => entry,
-                })
+                });
             }
-        };
+            Err(source) => {
+                stored.unreadable = Some(RelayError::JournalEntry {
+                    topic: options.topic.clone(),
+                    key: options.key.clone(),
+                    offset: record.offset,
+                    source,
+                });
+            }
+        }
     }
     let took_ms = began.elapsed().as_millis();
-    let lsn = newest.as_ref().map(|entry| entry.confirmed_lsn.to_string());
+    let newest = stored.newest.as_ref();
+    let lsn = newest.map(|entry| entry.confirmed_lsn.to_string());
     tracing::debug!(records, took_ms, lsn, "the position journal was read");
-    Ok(newest)
+    Ok(stored)
+}
+
+/// What the writing task is to write.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    entry: Option<Entry>,
+    /// Somebody waits for it: before the pause between two writes is over.
+    urgent: bool,
 }
 
 /// What the writing task has done.
@@ -111,7 +129,7 @@ pub(super) struct Writer {
     pub(super) kafka: KafkaOptions,
     pub(super) options: Options,
     on_blocked: OnBlocked,
-    wanted: watch::Sender<Option<Entry>>,
+    wanted: watch::Sender<Wanted>,
     written: watch::Receiver<Written>,
 }
 
@@ -123,7 +141,7 @@ impl Writer {
         relay: &super::Options,
         view: View,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let (wanted, wants) = watch::channel(None);
+        let (wanted, wants) = watch::channel(Wanted::default());
         let (writes, written) = watch::channel(Written::default());
         let keeper = Keeper {
             kafka: kafka.beside(kafka::compacted(), WINDOW),
@@ -147,14 +165,15 @@ impl Writer {
         (this, keeper.run())
     }
 
-    fn want(&self, entry: Entry) {
-        self.wanted.send_replace(Some(entry));
+    fn want(&self, entry: Entry, urgent: bool) {
+        let entry = Some(entry);
+        self.wanted.send_replace(Wanted { entry, urgent });
     }
 
     /// Until Kafka has it.
     pub(super) async fn write(&mut self, entry: Entry) -> Result<(), RelayError> {
         let entry = entry.at(entry.confirmed_lsn, now_ms());
-        self.want(entry.clone());
+        self.want(entry.clone(), true);
         while self.written.borrow_and_update().entry.as_ref() != Some(&entry) {
             self.check()?;
             let changed = self.written.changed().await;
@@ -185,8 +204,11 @@ pub(super) struct Journal {
     /// Of the stream's slot and generation.
     entry: Entry,
     asked_at: Instant,
-    /// Everything before it was acknowledged then.
-    released: Ticket,
+    /// Everything before it was acknowledged then; absent where a transaction was open, whose events
+    /// may have been among them.
+    released: Option<Ticket>,
+    /// What was asked for urgently.
+    urged: Lsn,
 }
 
 impl Journal {
@@ -196,20 +218,26 @@ impl Journal {
             ledger: Ledger::new(entry.confirmed_lsn),
             entry,
             asked_at: Instant::now(),
-            released: Ticket::default(),
+            released: None,
+            urged: Lsn::ZERO,
         }
     }
 
     /// Asks for the position to be written. Without an event that was acknowledged since the last time
     /// it can wait, unless it is `urgent`.
-    fn ask(&mut self, complete: Lsn, released: Ticket, urgent: bool) {
-        let idle = released == self.released && !urgent;
+    fn ask(&mut self, complete: Lsn, released: Option<Ticket>, urgent: bool) {
+        let idle = released.is_some() && released == self.released && !urgent;
         if idle && self.asked_at.elapsed() < IDLE_INTERVAL {
             return;
         }
-        if let Some(lsn) = self.ledger.ask(complete) {
-            self.writer.want(self.entry.at(lsn, now_ms()));
+        let asked = self.ledger.ask(complete);
+        let waits = urgent && self.ledger.is_behind(complete) && self.urged < complete;
+        if asked.is_some() || waits {
+            self.writer.want(self.entry.at(complete, now_ms()), urgent);
             (self.asked_at, self.released) = (Instant::now(), released);
+        }
+        if urgent {
+            self.urged = self.urged.max(complete);
         }
     }
 
@@ -260,7 +288,8 @@ impl Relay {
 
     pub(super) fn ask_journal(&mut self, urgent: bool) {
         let pipeline = &self.outbound.pipeline;
-        let (complete, released) = (pipeline.confirmed(), pipeline.window().released());
+        let complete = pipeline.confirmed();
+        let released = (!pipeline.in_transaction()).then(|| pipeline.window().released());
         if let Some(journal) = &mut self.journal {
             journal.ask(complete, released, urgent);
         }
@@ -301,7 +330,7 @@ struct Keeper {
     /// Made for the first entry: one that only waits for the lead needs none.
     producer: Option<(Publisher, DeliveryReports)>,
     next: Ticket,
-    wants: watch::Receiver<Option<Entry>>,
+    wants: watch::Receiver<Wanted>,
     writes: watch::Sender<Written>,
     view: View,
 }
@@ -312,13 +341,18 @@ impl Keeper {
         while self.wants.changed().await.is_ok() {
             let began = Instant::now();
             self.write().await;
-            tokio::time::sleep_until(began + self.interval).await;
+            // A receiver of its own: what it has seen is still new to the loop.
+            let mut next = self.wants.clone();
+            tokio::select! {
+                () = tokio::time::sleep_until(began + self.interval) => {}
+                _ = next.wait_for(|wanted| wanted.urgent) => {}
+            }
         }
     }
 
     async fn write(&mut self) {
         loop {
-            let Some(entry) = self.wants.borrow_and_update().clone() else {
+            let Some(entry) = self.wants.borrow_and_update().entry.clone() else {
                 return;
             };
             match self.attempt(&entry).await {

@@ -263,10 +263,8 @@ impl Relay {
             types,
             plan,
             begins,
-            accepted,
         } = self.drive(opening).await??;
         self.last_backend = Some(session.backend_pid());
-        self.run.accept_gap &= !accepted;
         self.outbound.pipeline.learn_types(types);
         // What an earlier stream left in flight settles first, or rows that the server sends again
         // could overtake their own first copies.
@@ -285,6 +283,8 @@ impl Relay {
         let session = self
             .begin_journal(session, begins, confirmed, is_new)
             .await?;
+        // Once: what comes later is another gap.
+        self.run.accept_gap = false;
         self.follow(origin, confirmed, is_new);
         let (before, after) = sound;
         self.unseen

@@ -29,8 +29,6 @@ pub(super) struct Opened {
     pub(super) plan: Plan,
     /// Absent without a journal.
     pub(super) begins: Option<Begins>,
-    /// A gap was found, and accepted.
-    pub(super) accepted: bool,
 }
 
 /// What a position belongs to: on another server or another timeline the same number is another
@@ -141,7 +139,7 @@ pub(super) async fn open(
         found: found.as_ref(),
         view,
     };
-    let (begins, accepted) = looked.compare(&mut session, memory, reading).await?;
+    let begins = looked.compare(&mut session, memory, reading).await?;
     if found.is_some() {
         refuse_younger_publication(&client, config, &tables).await?;
     }
@@ -171,7 +169,6 @@ pub(super) async fn open(
         types,
         plan,
         begins,
-        accepted,
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::brokers::{Brokers, News};
-use super::error::Undelivered;
+use super::error::{Undelivered, short_id};
 use super::kill_point::{Edge, KillPoint};
 use super::trouble::Trouble;
 use super::view::Obstacle;
@@ -220,7 +220,7 @@ impl Outbound {
                 table = letter.origin.relation.qualified_name(),
                 lsn = %letter.origin.commit_lsn,
                 row = letter.origin.row,
-                event_id = letter.event_id,
+                event_id = letter.event_id.as_deref().map(short_id),
                 made,
                 hint = "Mend the cause, then publish it with `outboxd redrive`.",
                 "an event goes to the dead-letter topic: {}",
