@@ -135,7 +135,7 @@ impl Redrive {
         let (publisher, reports) = started.map_err(|error| plain(postgres::chain(&error)))?;
         Ok(Self {
             dry_run: args.dry_run,
-            router: EventRouter::new(config.router.clone()),
+            router: config.event_router(),
             client: None,
             described: None,
             publisher,

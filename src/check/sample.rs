@@ -13,7 +13,7 @@ use crate::postgres::preflight::{Check, CheckOutcome};
 use crate::postgres::snapshot::{FirstRow, first_row};
 use crate::postgres::table::{OutboxTable, TableColumn};
 use crate::postgres::{ObjectError, PostgresError};
-use crate::router::{ColumnRole, EventRouter, Note, Options, Record, Routed};
+use crate::router::{ColumnRole, Note, Options, Record, Routed};
 use crate::timestamp::Timestamp;
 
 /// One row and the record that it becomes.
@@ -42,7 +42,7 @@ pub(super) async fn take(
     table: &OutboxTable,
     catalog: &TypeCatalog,
 ) -> Result<Sample, Check> {
-    let mut router = EventRouter::new(config.router.clone());
+    let mut router = config.event_router();
     router.learn_types(catalog.clone());
     let reading = tokio::time::timeout(PATIENCE, first_row(client, table, &config.snapshot));
     let (found, source) = match reading.await {

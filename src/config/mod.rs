@@ -29,6 +29,7 @@ use crate::postgres::publication::PublicationOptions;
 use crate::postgres::slot::SlotOptions;
 use crate::postgres::snapshot::SnapshotOptions;
 use crate::postgres::table::TableFilter;
+use crate::router::EventRouter;
 use crate::{kafka, observe, postgres, relay, router};
 use environment::Environment;
 
@@ -60,6 +61,17 @@ pub struct Config {
     pub settings: Settings,
     /// Whose files they were, for messages that name a setting.
     pub door: Door,
+}
+
+impl Config {
+    /// The router of everything that is configured.
+    pub fn event_router(&self) -> EventRouter {
+        let journal = self.relay.journal.as_ref();
+        EventRouter::new(router::Options {
+            journal_topic: journal.map(|journal| journal.topic.as_str().into()),
+            ..self.router.clone()
+        })
+    }
 }
 
 /// What to read, as typed on the command line.

@@ -61,6 +61,11 @@ pub enum ObjectError {
     SlotAppeared {
         name: String,
     },
+    /// The snapshot's slot fits, and the one that is to stay does not.
+    NoRoomForSlot {
+        name: String,
+        slots: i64,
+    },
     /// The copy of the temporary slot does not stand where the snapshot was taken.
     SlotMoved {
         name: String,
@@ -156,7 +161,7 @@ impl ObjectError {
             | Self::PublicationLacksTable { sql, .. }
             | Self::PublicationLacksInserts { sql, .. } => run(sql),
             Self::PublicationGone { slot, create_sql, .. } => Some(format!(
-                "If no table was written to since the publication was dropped, make it again: {create_sql}; Otherwise drop the slot too (SELECT pg_drop_replication_slot('{slot}');): the next start publishes the retained rows again, and events that were already deleted are lost."
+                "If no table was written to since the publication was dropped, make it again: {create_sql}; Otherwise drop the slot too (SELECT pg_drop_replication_slot('{slot}');) and start once with --accept-gap: it publishes the retained rows again, and events that were already deleted are lost."
             )),
             Self::PublicationForAllTables { .. } => Some(
                 "Use another publication name, or the mode all_tables to keep it as it is.".into(),
@@ -165,6 +170,10 @@ impl ObjectError {
             Self::SlotAppeared { name } => Some(format!(
                 "Drop it and start again, so that snapshot and stream meet: SELECT pg_drop_replication_slot('{name}'); A start that takes it as it is leaves out what was committed between the two."
             )),
+            Self::NoRoomForSlot { .. } => Some(
+                "Drop a slot that nobody uses, or raise max_replication_slots and restart PostgreSQL."
+                    .into(),
+            ),
             Self::SlotMoved { name, .. } => Some(format!(
                 "Drop the slot and start again: SELECT pg_drop_replication_slot('{name}');"
             )),
@@ -238,6 +247,10 @@ impl fmt::Display for ObjectError {
             Self::SlotAppeared { name } => write!(
                 f,
                 "replication slot \"{name}\" was created by someone else while the snapshot was read"
+            ),
+            Self::NoRoomForSlot { name, slots } => write!(
+                f,
+                "no room for replication slot \"{name}\": max_replication_slots is {slots}, and a snapshot needs two free ones"
             ),
             Self::SlotMoved {
                 name,

@@ -67,6 +67,7 @@ fn object(error: &ObjectError) -> Disposition {
         | ObjectError::PublicationLacksTable { .. }
         | ObjectError::PublicationLacksInserts { .. }
         | ObjectError::PublicationForAllTables { .. }
+        | ObjectError::NoRoomForSlot { .. }
         | ObjectError::FailoverUnsupported { .. }
         | ObjectError::RowsUnreadable { .. }
         | ObjectError::NotUtf8 { .. } => Disposition::Wait,

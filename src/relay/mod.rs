@@ -31,7 +31,6 @@ use crate::lsn::Lsn;
 use crate::observe::{Positions, Problem, Repeated, Role, State, follow};
 use crate::pipeline::Pipeline;
 use crate::postgres::snapshot::SnapshotMode;
-use crate::router::EventRouter;
 use crate::timestamp::Timestamp;
 use backoff::Backoff;
 use comparing::Told;
@@ -141,7 +140,7 @@ impl Relay {
         view.metrics.in_flight_limit_bytes.set(bound);
         let bound = i64::try_from(limits.records).unwrap_or(i64::MAX);
         view.metrics.in_flight_limit_records.set(bound);
-        let pipeline = Pipeline::new(EventRouter::new(config.router.clone()), limits);
+        let pipeline = Pipeline::new(config.event_router(), limits);
         let kill_point = KillPoint::from_environment();
         let (writer, writing) = match (&sink, &options.journal) {
             (Sink::Kafka(kafka), Some(journal)) => {

@@ -294,8 +294,10 @@ fn topic(
         return Ok(Arc::clone(topic));
     }
     let topic = options.topic.topic(routed);
-    let reserved = options.dead_letter_topic.as_deref() == Some(topic.as_str());
-    let reason = topic::illegal(&topic).or(reserved.then_some("dead letters go there"));
+    let is = |own: &Option<Arc<str>>| own.as_deref() == Some(topic.as_str());
+    let reason = topic::illegal(&topic)
+        .or(is(&options.dead_letter_topic).then_some("dead letters go there"))
+        .or(is(&options.journal_topic).then_some("the relay's positions are there"));
     if let Some(reason) = reason {
         return Err(RouteError::IllegalTopic {
             topic,

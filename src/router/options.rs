@@ -49,6 +49,8 @@ pub struct Options {
     pub types: TypeOptions,
     /// Where rows go that cannot be routed and records that Kafka refuses. Without one they block.
     pub dead_letter_topic: Option<Arc<str>>,
+    /// The position journal's: no event may stand among its records.
+    pub journal_topic: Option<Arc<str>>,
 }
 
 /// Which run of the relay made a record.
@@ -127,6 +129,7 @@ impl Options {
             converters: Converters::default(),
             types: TypeOptions::default(),
             dead_letter_topic: None,
+            journal_topic: None,
         }
     }
 }

@@ -334,11 +334,14 @@ async fn journal_authorization(world: &World) {
     let refused = format!("{unwritten}not authorized to write to topic \"positions\"");
     assert_eq!(message(&scene).await, refused);
     assert_eq!(Consumer::new(&world.kafka, events).take(3).len(), 3);
-    let before = scene.relay.status().unwrap()["confirmed_lsn"].clone();
-    let confirmed = "SELECT confirmed_flush_lsn < $1::text::pg_lsn FROM pg_replication_slots WHERE slot_name = 'journal'";
-    let lsn = before.as_str().unwrap();
-    let row = world.client.query_one(confirmed, &[&lsn]).await.unwrap();
-    assert!(row.get::<_, bool>(0), "nothing is confirmed");
+    let behind = "SELECT confirmed_flush_lsn < $1::text::pg_lsn FROM pg_replication_slots WHERE slot_name = 'journal'";
+    wait_until(PATIENCE, "published and not confirmed", async || {
+        let status = scene.relay.status().unwrap();
+        let published = status["published_lsn"].as_str().unwrap();
+        let row = world.client.query_one(behind, &[&published]).await.unwrap();
+        row.get(0)
+    })
+    .await;
     world.kafka.allow(Operation::Write, topic);
     scene.healed().await;
     assert_eq!(scene.close("journal's rights missing and taken back"), 0);

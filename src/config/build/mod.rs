@@ -293,6 +293,12 @@ fn journal(
         );
         return None;
     }
+    for other in ["errors.dead_letter.topic", "heartbeat.topic"] {
+        if read.text(other) == topic {
+            read.fault(other, "is the topic of the position journal");
+            return None;
+        }
+    }
     let named = read.settings.get("name").map(|name| name.value.clone());
     let key = match read.optional("position.key").or(named) {
         Some(key) => key,

@@ -100,6 +100,7 @@ impl Snapshot {
         tables: &[OutboxTable],
     ) -> Result<Self, ObjectError> {
         slot::refuse_failover(slot, slot::server_version(&client).await?)?;
+        room_for_two(&client, slot).await?;
         let temporary = slot.name.for_snapshot();
         let created = session.create_temporary_slot(temporary.as_str()).await?;
         // The exported snapshot is valid until the session's next command: it is taken at once.
@@ -272,6 +273,23 @@ impl std::fmt::Debug for Snapshot {
             .field("rows_read", &self.rows_read)
             .finish_non_exhaustive()
     }
+}
+
+/// Before a row is published: without room for the lasting slot all of them would come again and again.
+async fn room_for_two(client: &Client, slot: &SlotOptions) -> Result<(), ObjectError> {
+    const ROOM: &str = "SELECT slots, slots - (SELECT count(*) FROM pg_replication_slots) AS free
+                          FROM current_setting('max_replication_slots')::bigint slots";
+    let asked = |error| ObjectError::from(PostgresError::from(error));
+    let row = client.query_one(ROOM, &[]).await.map_err(asked)?;
+    let (slots, free): (i64, i64) = (
+        row.try_get(0).map_err(asked)?,
+        row.try_get(1).map_err(asked)?,
+    );
+    if free < 2 {
+        let name = slot.name.to_string();
+        return Err(ObjectError::NoRoomForSlot { name, slots });
+    }
+    Ok(())
 }
 
 async fn drop_temporary(

@@ -300,6 +300,13 @@ fn objects() -> Vec<Sample> {
         (SOURCE, Object::SlotAppeared { name: name() }),
         (
             SOURCE,
+            Object::NoRoomForSlot {
+                name: name(),
+                slots: 10,
+            },
+        ),
+        (
+            SOURCE,
             Object::SlotMoved {
                 name: name(),
                 expected: Lsn::new(0x178_BF40),
