@@ -278,7 +278,7 @@ impl std::fmt::Debug for Snapshot {
 /// Before a row is published: without room for the lasting slot all of them would come again and again.
 async fn room_for_two(client: &Client, slot: &SlotOptions) -> Result<(), ObjectError> {
     const ROOM: &str = "SELECT slots, slots - (SELECT count(*) FROM pg_replication_slots) AS free
-                          FROM current_setting('max_replication_slots')::bigint slots";
+                          FROM (SELECT current_setting('max_replication_slots')::bigint AS slots) room";
     let asked = |error| ObjectError::from(PostgresError::from(error));
     let row = client.query_one(ROOM, &[]).await.map_err(asked)?;
     let (slots, free): (i64, i64) = (
