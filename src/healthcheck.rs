@@ -27,17 +27,33 @@ pub fn run(args: &HealthcheckArgs, environment: Option<&str>) -> Result<String, 
     let path = if args.ready { "/readyz" } else { "/livez" };
     let answer = get(&listen, path, MAX_ANSWER_BYTES)
         .map_err(|error| format!("no answer from {listen}: {error}"))?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let body = body.trim_end().to_owned();
-    match head.split_whitespace().nth(1) {
+    let body = answer.body().trim_end().to_owned();
+    match answer.code() {
         Some("200") => Ok(body),
         Some(code) => Err(format!("{path} answers {code}: {body}")),
         None => Err(format!("{listen} does not speak HTTP")),
     }
 }
 
+/// As it came: head, an empty line, body.
+pub(crate) struct Answer(String);
+
+impl Answer {
+    fn parts(&self) -> (&str, &str) {
+        self.0.split_once("\r\n\r\n").unwrap_or((&self.0, ""))
+    }
+
+    fn code(&self) -> Option<&str> {
+        self.parts().0.split_whitespace().nth(1)
+    }
+
+    pub(crate) fn body(&self) -> &str {
+        self.parts().1
+    }
+}
+
 /// The whole answer to a GET, up to `max_bytes`.
-pub(crate) fn get(listen: &ListenAddress, path: &str, max_bytes: u64) -> io::Result<String> {
+pub(crate) fn get(listen: &ListenAddress, path: &str, max_bytes: u64) -> io::Result<Answer> {
     let mut stream = connect(listen)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -47,7 +63,7 @@ pub(crate) fn get(listen: &ListenAddress, path: &str, max_bytes: u64) -> io::Res
     )?;
     let mut answer = String::new();
     stream.take(max_bytes).read_to_string(&mut answer)?;
-    Ok(answer)
+    Ok(Answer(answer))
 }
 
 /// A name may stand for several addresses; the relay listens on one of them.

@@ -79,13 +79,14 @@ async fn relay(config: Config, args: &RunArgs) -> Result<u8, Problem> {
 }
 
 async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
-    let stop = stop_on_signals().map_err(|error| plain(format!("no signal handlers: {error}")))?;
+    let stop =
+        stop_on_signals().map_err(|error| Problem::new(format!("no signal handlers: {error}")))?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), slot = %config.slot.name,
         publication = %config.publication.name, kafka = config.kafka.bootstrap_servers(),
         "outboxd starts"
     );
-    let metrics = Metrics::new().map_err(|error| plain(format!("metrics: {error}")))?;
+    let metrics = Metrics::new().map_err(|error| Problem::new(format!("metrics: {error}")))?;
     let slot = config.slot.name.as_str();
     let status = Status::new(
         &config.name,
@@ -111,7 +112,7 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
             .await
             .map_err(|error| Problem {
                 hint: Some("Set http.listen to a free address, or to nothing.".to_owned()),
-                ..plain(error.to_string())
+                ..Problem::new(error.to_string())
             })?;
         tracing::info!(%address, "HTTP is up");
     }
@@ -181,7 +182,7 @@ fn healthcheck(args: &HealthcheckArgs) -> u8 {
             exit::DRAINED
         }
         Err(message) => {
-            print_problem(&plain(message));
+            print_problem(&Problem::new(message));
             exit::FAILED
         }
     }
@@ -268,14 +269,6 @@ fn print_problem(problem: &Problem) {
     }
 }
 
-fn plain(message: String) -> Problem {
-    Problem {
-        message,
-        detail: None,
-        hint: None,
-    }
-}
-
 /// For commands that have a terminal and no log.
 fn on_terminal(work: impl Future<Output = Result<u8, Problem>>) -> u8 {
     on_runtime(work).unwrap_or_else(|problem| {
@@ -288,7 +281,7 @@ fn on_runtime(work: impl Future<Output = Result<u8, Problem>>) -> Result<u8, Pro
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| plain(format!("no runtime: {error}")))?;
+        .map_err(|error| Problem::new(format!("no runtime: {error}")))?;
     let code = runtime.block_on(work);
     // Sessions that hang in a connect must not keep the process.
     runtime.shutdown_background();

@@ -392,7 +392,8 @@ impl Pipeline {
                 if let Some(note) = note {
                     *self.counters.notes.entry(note).or_default() += 1;
                 }
-                self.issue(record, Some(origin(change, row)));
+                let origin = self.dead_letter_topic().map(|_| origin(change, row));
+                self.issue(record, origin);
                 Ok(())
             }
             Ok(Routed::Drop(reason)) => {

@@ -5,7 +5,6 @@
 //! published behind one that still fails is published again the next time.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +17,10 @@ use crate::config::Config;
 use crate::kafka::{
     DeliveryReports, Fate, GroupOffsets, Offsets, Publisher, ReadError, Reading, StoredRecord,
 };
-use crate::observe::{Problem, escaped};
+use crate::observe::{Problem, say};
 use crate::pgoutput::Relation;
 use crate::postgres;
+use crate::relay::RelayError;
 use crate::router::dead_letter::{Content, Letter, StoredRow};
 use crate::router::{EventRouter, Record, Routed};
 
@@ -74,7 +74,9 @@ async fn open(config: &Config, topic: &Arc<str>) -> Result<(GroupOffsets, Letter
         let reading = Reading::start(&options, &topic, &from, PATIENCE)?;
         Ok((group, reading))
     });
-    let opened: Result<_, ReadError> = opened.await.map_err(|error| plain(error.to_string()))?;
+    let opened: Result<_, ReadError> = opened
+        .await
+        .map_err(|error| Problem::new(error.to_string()))?;
     let (group, mut reading) = opened.map_err(unread)?;
     let (sender, letters) = mpsc::channel(QUEUE);
     tokio::task::spawn_blocking(move || {
@@ -132,7 +134,8 @@ enum Outcome {
 impl Redrive {
     fn new(config: Config, args: &RedriveArgs) -> Result<Self, Problem> {
         let started = Publisher::start(&config.kafka);
-        let (publisher, reports) = started.map_err(|error| plain(postgres::chain(&error)))?;
+        let (publisher, reports) =
+            started.map_err(|error| Problem::new(postgres::chain(&error)))?;
         Ok(Self {
             dry_run: args.dry_run,
             router: config.event_router(),
@@ -202,11 +205,7 @@ impl Redrive {
         if self.described.as_ref() == Some(&row.relation) {
             return Ok(());
         }
-        let failed = |error: postgres::PostgresError| Problem {
-            message: error.to_string(),
-            detail: error.detail(),
-            hint: error.hint(),
-        };
+        let failed = |error| RelayError::from(error).problem();
         let client = match self.client.take() {
             Some(client) => client,
             None => postgres::connect(&self.config.postgres)
@@ -254,7 +253,7 @@ impl Redrive {
                 }
                 Ok(Outcome::Failing(error.to_string()))
             }
-            Some(Fate::NotSent) | None => Err(plain("the Kafka producer ended".to_owned())),
+            Some(Fate::NotSent) | None => Err(Problem::new("the Kafka producer ended")),
         }
     }
 
@@ -287,7 +286,7 @@ impl Redrive {
             Outcome::Failing(reason) => format!("still failing: {reason}"),
             Outcome::Left => return,
         };
-        line(&format!("{letter}: {text}"));
+        say(&format!("{letter}: {text}"));
     }
 
     fn say_summary(&self) {
@@ -298,16 +297,11 @@ impl Redrive {
             left,
         } = self.tally;
         let would = if self.dry_run { " (dry run)" } else { "" };
-        line(&format!("published        {published}{would}"));
-        line(&format!("nothing to do    {nothing}"));
-        line(&format!("still failing    {failing}"));
-        line(&format!("not asked for    {left}"));
+        say(&format!("published        {published}{would}"));
+        say(&format!("nothing to do    {nothing}"));
+        say(&format!("still failing    {failing}"));
+        say(&format!("not asked for    {left}"));
     }
-}
-
-/// A closed pipe ends the reader's interest, not the work.
-fn line(text: &str) {
-    drop(writeln!(std::io::stdout(), "{}", escaped(text)));
 }
 
 fn unread(error: ReadError) -> Problem {
@@ -315,17 +309,9 @@ fn unread(error: ReadError) -> Problem {
     problem(postgres::chain(&error), hint)
 }
 
-fn plain(message: String) -> Problem {
-    Problem {
-        message,
-        detail: None,
-        hint: None,
-    }
-}
-
 fn problem(message: String, hint: String) -> Problem {
     Problem {
         hint: Some(hint),
-        ..plain(message)
+        ..Problem::new(message)
     }
 }

@@ -1,15 +1,14 @@
 //! `outboxd setup`: the SQL for what the server lacks, for an administrator to read, or to run.
 
-use std::io::Write;
-
 use postgres_protocol::password::scram_sha_256;
 
 use crate::check::wanted_columns;
 use crate::cli::{SetupArgs, exit};
 use crate::config::Config;
-use crate::observe::{Problem, escaped};
+use crate::observe::{Problem, say};
 use crate::postgres::preflight::{Preflight, SetupFacts, SetupKind, SetupStep, setup_steps};
 use crate::postgres::{self, PostgresError};
+use crate::relay::RelayError;
 use crate::wire::quote_literal;
 
 /// `config` is the relay's; `administrator` is how the server is looked at and changed.
@@ -30,7 +29,7 @@ pub async fn run(
     let steps = |facts| setup_steps(&wanted, role, &config.postgres.database, facts);
     let client = match postgres::connect(administrator).await {
         Ok(client) => client,
-        Err(error) if args.apply => return Err(unreachable(&error)),
+        Err(error) if args.apply => return Err(RelayError::from(error).problem()),
         Err(error) => {
             say(&format!("-- The server was not looked at: {error}"));
             say("-- This is for one on which nothing is prepared.");
@@ -40,11 +39,7 @@ pub async fn run(
     };
     let facts = SetupFacts::read(&client, &wanted, role)
         .await
-        .map_err(|error| Problem {
-            message: error.to_string(),
-            detail: error.detail(),
-            hint: error.hint(),
-        })?;
+        .map_err(|error| RelayError::from(error).problem())?;
     let steps = steps(&facts);
     if !args.apply {
         print(&steps);
@@ -109,17 +104,4 @@ async fn apply(
         say("Nothing was missing.");
     }
     Ok(exit::DRAINED)
-}
-
-fn unreachable(error: &PostgresError) -> Problem {
-    Problem {
-        message: error.to_string(),
-        detail: None,
-        hint: error.hint(),
-    }
-}
-
-fn say(line: &str) {
-    // A closed pipe ends the reader's interest.
-    drop(writeln!(std::io::stdout(), "{}", escaped(line)));
 }

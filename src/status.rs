@@ -60,8 +60,7 @@ async fn ask(config: &Config) -> Result<Value, String> {
             .map_err(|error| format!("no answer from {listen}: {error}"))
     });
     let answer = asked.await.map_err(|error| error.to_string())??;
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-    serde_json::from_str(body).map_err(|_| "something that is no relay answers".to_owned())
+    serde_json::from_str(answer.body()).map_err(|_| "something that is no relay answers".to_owned())
 }
 
 impl Slot {
@@ -148,7 +147,7 @@ fn lines(
     match slot {
         Ok(slot) => {
             let facts = slot.facts().into_iter();
-            lines.extend(facts.map(|(name, found)| format!("  {name:<21}{found}")));
+            lines.extend(facts.map(|(name, found)| fact(name, &found)));
         }
         Err(error) => lines.push(format!("  {error}")),
     }
@@ -158,6 +157,10 @@ fn lines(
         Err(error) => lines.push(format!("  {error}")),
     }
     lines.iter().map(|line| escaped(line).to_string()).collect()
+}
+
+fn fact(name: &str, found: &str) -> String {
+    format!("  {name:<21}{found}")
 }
 
 /// The lines of a relay's own word.
@@ -178,12 +181,12 @@ fn told(status: &Value) -> Vec<String> {
         ("confirmed up to", of("confirmed_lsn")),
     ]
     .into_iter()
-    .map(|(name, found)| format!("  {name:<21}{found}"))
+    .map(|(name, found)| fact(name, &found))
     .collect();
     let error = &status["error"];
     for (name, field) in [("error", "message"), ("", "detail"), ("what to do", "hint")] {
         if let Some(text) = error[field].as_str() {
-            lines.push(format!("  {name:<21}{text}"));
+            lines.push(fact(name, text));
         }
     }
     lines

@@ -97,15 +97,7 @@ impl Reading {
         let deadline = Instant::now() + patience;
         let partitions = this.existing(deadline)?;
         for partition in partitions {
-            let ask = |this: &Self| this.find_ends(partition);
-            // It was there a moment ago: a broker that does not know the partition yet will.
-            let ask = |this: &Self| match ask(this) {
-                Err(error) if is_unknown(&error) => Err(KafkaError::MetadataFetch(
-                    RDKafkaErrorCode::LeaderNotAvailable,
-                )),
-                answer => answer,
-            };
-            let (low, high) = this.retried(deadline, ask)?;
+            let (low, high) = this.retried(deadline, |this| this.find_ends(partition))?;
             let next = from.get(&partition).copied().unwrap_or(low).max(low);
             let progress = Progress { next, end: high };
             this.partitions.insert(partition, progress);
@@ -208,9 +200,17 @@ impl Reading {
         }
     }
 
+    /// Of a topic that was found: a broker that does not know its partition will in a moment.
     fn find_ends(&self, partition: i32) -> Result<(i64, i64), KafkaError> {
-        self.consumer
-            .fetch_watermarks(&self.topic, partition, QUESTION_TIMEOUT)
+        let ends = self
+            .consumer
+            .fetch_watermarks(&self.topic, partition, QUESTION_TIMEOUT);
+        match ends {
+            Err(error) if is_unknown(&error) => Err(KafkaError::MetadataFetch(
+                RDKafkaErrorCode::LeaderNotAvailable,
+            )),
+            ends => ends,
+        }
     }
 
     /// What waiting does not heal. The group's rights do not matter: a consumer that is told its

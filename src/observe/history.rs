@@ -139,14 +139,6 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    fn problem(message: &str) -> Problem {
-        Problem {
-            message: message.to_owned(),
-            detail: None,
-            hint: None,
-        }
-    }
-
     fn lags(history: &History) -> Vec<Option<f64>> {
         history.lag.seconds.iter().copied().collect()
     }
@@ -184,7 +176,7 @@ mod tests {
     #[test]
     fn what_repeats_itself_is_one_line_with_a_count() {
         let mut history = History::new(at(0));
-        let silent = |seconds: u64| problem(&format!("silent for {seconds} s"));
+        let silent = |seconds: u64| Problem::new(format!("silent for {seconds} s"));
         for time in 1..=3 {
             history.note(State::Starting, Some(&silent(time)), at(time));
         }

@@ -143,6 +143,12 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
+/// One line of a command's result. A closed pipe ends the reader's interest, not the work.
+pub fn say(line: &str) {
+    use std::io::Write as _;
+    drop(writeln!(std::io::stdout(), "{}", escaped(line)));
+}
+
 /// Control characters, and those that change the direction of text, as their escapes.
 fn escape(text: &str, out: &mut String) {
     for letter in text.chars() {

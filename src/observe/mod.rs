@@ -10,7 +10,7 @@ mod status;
 mod systemd;
 
 pub use http::{HttpError, serve};
-pub use logging::{Repeated, escaped, init_logging};
+pub use logging::{Repeated, escaped, init_logging, say};
 pub use metrics::{Metrics, begin_at_zero, follow};
 pub use options::{HttpOptions, ListenAddress, LogFormat, LogOptions};
 pub use status::{Positions, Problem, Role, ShownSetting, SlotFacts, State, Status};

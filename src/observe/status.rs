@@ -87,6 +87,14 @@ pub struct Problem {
 }
 
 impl Problem {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            detail: None,
+            hint: None,
+        }
+    }
+
     /// With every text in other words.
     #[must_use]
     pub fn reworded(self, words: impl Fn(&str) -> String) -> Self {

@@ -194,11 +194,14 @@ impl Outbound {
 
     /// Of a record that was refused for something in it, where dead letters are the operator's choice.
     fn make_dead_letter(&mut self, ticket: Ticket, error: &crate::kafka::DeliveryError) -> bool {
+        if !error.lies_in_the_record() {
+            return false;
+        }
         let reason = Reason {
             code: error.reason(),
             message: error.to_string(),
         };
-        let made = error.lies_in_the_record() && self.pipeline.make_dead_letter(ticket, reason);
+        let made = self.pipeline.make_dead_letter(ticket, reason);
         if made {
             self.trouble.note_replaced(ticket);
             self.tell_of_dead_letters();

@@ -12,26 +12,33 @@ const INT8: u32 = 20;
 const JSONB: u32 = 3802;
 
 fn table() -> Arc<Relation> {
-    let column = |(name, type_oid): (&str, u32)| Column {
-        name: name.to_owned(),
-        type_oid,
+    outbox(
+        1,
+        &[
+            ("id", UUID),
+            ("aggregatetype", TEXT),
+            ("aggregateid", TEXT),
+            ("seq", INT8),
+            ("type", TEXT),
+            ("payload", JSONB),
+        ],
+    )
+}
+
+/// Columns by name and type.
+pub(super) fn outbox(oid: u32, columns: &[(&str, u32)]) -> Arc<Relation> {
+    let column = |(name, type_oid): &(&str, u32)| Column {
+        name: (*name).to_owned(),
+        type_oid: *type_oid,
         type_modifier: -1,
-        is_key: name == "id",
+        is_key: *name == "id",
     };
-    let columns = [
-        ("id", UUID),
-        ("aggregatetype", TEXT),
-        ("aggregateid", TEXT),
-        ("seq", INT8),
-        ("type", TEXT),
-        ("payload", JSONB),
-    ];
     Arc::new(Relation {
-        oid: 1,
+        oid,
         namespace: "public".to_owned(),
         name: "outbox".to_owned(),
         replica_identity: ReplicaIdentity::Default,
-        columns: columns.into_iter().map(column).collect(),
+        columns: columns.iter().map(column).collect(),
     })
 }
 

@@ -3,10 +3,10 @@
 use tokio_postgres::Client;
 
 use super::{ColumnPurpose, Preflight, WantedColumn};
+use crate::postgres::ObjectError;
 use crate::postgres::publication::{Publication, create_sql as create_publication_sql};
 use crate::postgres::slot::{SlotDescription, create_sql as create_slot_sql};
 use crate::postgres::table::{OutboxTable, quoted};
-use crate::postgres::{ObjectError, PostgresError};
 use crate::wire::quote_identifier;
 
 /// One statement and what it is for.
@@ -72,14 +72,13 @@ impl SetupFacts {
         wanted: &Preflight<'_>,
         role: &str,
     ) -> Result<Self, ObjectError> {
-        let asked = |error| ObjectError::from(PostgresError::from(error));
-        let row = client.query_one(SERVER, &[&role]).await.map_err(asked)?;
+        let row = client.query_one(SERVER, &[&role]).await?;
         let mut facts = Self {
-            logical: row.try_get("logical").map_err(asked)?,
+            logical: row.try_get("logical")?,
             role: RoleFacts {
-                exists: row.try_get("role_exists").map_err(asked)?,
-                replication: row.try_get("replication").map_err(asked)?,
-                connects: row.try_get("connects").map_err(asked)?,
+                exists: row.try_get("role_exists")?,
+                replication: row.try_get("replication")?,
+                connects: row.try_get("connects")?,
             },
             ..Self::default()
         };
@@ -89,12 +88,11 @@ impl SetupFacts {
             Err(error) => return Err(error),
         };
         for table in tables {
-            let row = client.query_one(RIGHTS, &[&role, &table.oid]).await;
-            let row = row.map_err(asked)?;
+            let row = client.query_one(RIGHTS, &[&role, &table.oid]).await?;
             facts.tables.push(TableRights {
                 table,
-                usage: row.try_get("usage").map_err(asked)?,
-                select: row.try_get("readable").map_err(asked)?,
+                usage: row.try_get("usage")?,
+                select: row.try_get("readable")?,
             });
         }
         facts.publication = Publication::read(client, &wanted.publication.name).await?;

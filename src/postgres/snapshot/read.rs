@@ -279,12 +279,8 @@ impl std::fmt::Debug for Snapshot {
 async fn room_for_two(client: &Client, slot: &SlotOptions) -> Result<(), ObjectError> {
     const ROOM: &str = "SELECT slots, slots - (SELECT count(*) FROM pg_replication_slots) AS free
                           FROM (SELECT current_setting('max_replication_slots')::bigint AS slots) room";
-    let asked = |error| ObjectError::from(PostgresError::from(error));
-    let row = client.query_one(ROOM, &[]).await.map_err(asked)?;
-    let (slots, free): (i64, i64) = (
-        row.try_get(0).map_err(asked)?,
-        row.try_get(1).map_err(asked)?,
-    );
+    let row = client.query_one(ROOM, &[]).await?;
+    let (slots, free): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
     if free < 2 {
         let name = slot.name.to_string();
         return Err(ObjectError::NoRoomForSlot { name, slots });

@@ -1,5 +1,6 @@
 use super::*;
-use crate::pgoutput::{Column, Datum, ReplicaIdentity, Tuple};
+use crate::pgoutput::{Datum, Tuple};
+use crate::router::tests::outbox;
 use crate::router::{ColumnFilter, Options, Placement, PlacementTarget, Routed};
 
 const COLUMNS: [(&str, u32); 5] = [
@@ -19,25 +20,9 @@ const ROW: Row<'static> = [
     Some(b"\\x00ff"),
 ];
 
-fn table() -> Arc<Relation> {
-    let column = |(name, type_oid): (&str, u32)| Column {
-        name: name.to_owned(),
-        type_oid,
-        type_modifier: -1,
-        is_key: name == "id",
-    };
-    Arc::new(Relation {
-        oid: 7,
-        namespace: "public".to_owned(),
-        name: "outbox".to_owned(),
-        replica_identity: ReplicaIdentity::Default,
-        columns: COLUMNS.into_iter().map(column).collect(),
-    })
-}
-
 fn origin() -> Origin {
     Origin {
-        relation: table(),
+        relation: outbox(7, &COLUMNS),
         commit_lsn: Lsn::new(0x1_0000_00FF),
         commit_time: Timestamp::from_unix_us(1_700_000_000_123_456),
         row: 2,
