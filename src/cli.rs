@@ -1,6 +1,7 @@
 //! The command line exactly as typed. Nothing here can fail for the environment's reasons, so
 //! `--help` and `--version` always work.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -23,6 +24,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Print the SQL for what the server lacks, or run it
     Setup(SetupArgs),
+    /// Publish rows that are in the outbox table once more, while a relay streams
+    Snapshot(SnapshotArgs),
     /// Publish dead letters again, once what stood in their way is gone
     Redrive(RedriveArgs),
     /// Print the TOML that does the same as a connector's file, with a note for every property
@@ -126,6 +129,36 @@ pub enum SinkArg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UntilArg {
     Current,
+}
+
+#[derive(Args, Debug)]
+pub struct SnapshotArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Only the rows for which this SQL is true, as after WHERE
+    #[arg(long = "where", value_name = "SQL")]
+    pub condition: Option<String>,
+    /// In this order, as after ORDER BY; by default by an integer primary key, else as the rows lie
+    #[arg(long, value_name = "SQL")]
+    pub order_by: Option<String>,
+    /// At most so many rows
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// At most so many rows per second
+    #[arg(long, value_name = "N")]
+    pub rate: Option<NonZeroU32>,
+    /// Say what would be published, by topic, and publish nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Leave out rows that cannot be routed, instead of stopping at the first
+    #[arg(long)]
+    pub skip_unroutable: bool,
+    /// The header that marks each record of the run; none with an empty name
+    #[arg(long, value_name = "NAME", default_value = "outboxd.replay")]
+    pub header: String,
+    /// The header's value; by default the time and four random digits
+    #[arg(long, value_name = "TEXT")]
+    pub run_id: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use clap::Parser;
 use outboxd::cli::{
     CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, HealthcheckArgs, RedriveArgs, ReportFormat,
-    RunArgs, SetupArgs, SinkArg, StatusArgs, UntilArg, exit,
+    RunArgs, SetupArgs, SinkArg, SnapshotArgs, StatusArgs, UntilArg, exit,
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check(&args),
         Command::Status(args) => status(&args),
         Command::Setup(args) => setup(&args),
+        Command::Snapshot(args) => snapshot(&args),
         Command::Redrive(args) => redrive(&args),
         Command::Convert(args) => convert(&args),
         Command::Healthcheck(args) => healthcheck(&args),
@@ -193,6 +194,16 @@ fn redrive(args: &RedriveArgs) -> u8 {
         return exit::CONFIG;
     };
     on_terminal(outboxd::redrive::run(config, args))
+}
+
+fn snapshot(args: &SnapshotArgs) -> u8 {
+    let Some(config) = load(&args.config, !args.dry_run) else {
+        return exit::CONFIG;
+    };
+    if let Err(error) = init_logging(&config.log) {
+        return report_config(&format!("log.level: {error}"));
+    }
+    on_terminal(outboxd::snapshot::run(config, args))
 }
 
 fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {

@@ -83,11 +83,42 @@ pub enum ObjectError {
         table: String,
         sqlstate: String,
     },
+    /// The server does not take the SQL with which rows were to be chosen. No row was read, so its
+    /// words quote the operator's own.
+    SelectionRefused {
+        /// The option whose text it is.
+        option: &'static str,
+        text: String,
+        /// The character of it, from 1, where the server says so.
+        at: Option<usize>,
+        source: PostgresError,
+    },
     /// A value of a retained row is not UTF-8: the database's encoding is SQL_ASCII.
     NotUtf8 {
         table: String,
         column: String,
     },
+}
+
+/// Options of the command line that are SQL.
+pub(super) const WHERE: &str = "--where";
+pub(super) const ORDER_BY: &str = "--order-by";
+
+/// How much of a text is shown from the place on that the server names.
+const SHOWN_CHARS: usize = 40;
+
+fn place_in(text: &str, at: usize) -> String {
+    let rest: String = text.chars().skip(at.saturating_sub(1)).collect();
+    if rest.trim().is_empty() {
+        return format!("At its end, behind \"{}\".", OneLine(text));
+    }
+    let shown: String = rest.chars().take(SHOWN_CHARS).collect();
+    let more = if rest.chars().count() > SHOWN_CHARS {
+        "…"
+    } else {
+        ""
+    };
+    format!("At character {at}: \"{}{more}\".", OneLine(&shown))
 }
 
 /// What became of a table whose name another one has now.
@@ -125,6 +156,12 @@ impl ObjectError {
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Session(error) | Self::PublicationRefused { source: error, .. } => error.detail(),
+            Self::SelectionRefused { text, at, source, .. } => {
+                let place = at.map(|at| place_in(text, at));
+                let details = [place, source.detail()].into_iter().flatten();
+                let details = details.collect::<Vec<_>>().join(" ");
+                (!details.is_empty()).then_some(details)
+            }
             Self::NoTable { near, .. } if !near.is_empty() => {
                 Some(format!("The database has {}.", near.join(", ")))
             }
@@ -181,8 +218,12 @@ impl ObjectError {
                 Some("Turn slot.failover off, or use PostgreSQL 17 or later.".into())
             }
             Self::RowsUnreadable { table, .. } => Some(format!(
-                "Run the snapshot's SELECT by hand to see the server's words, which may quote values. Grant SELECT on the table, or correct snapshot.select.\"{table}\"."
+                "Run the snapshot's SELECT by hand to see the server's words, which may quote values. Grant SELECT on the table, or correct snapshot.select.\"{table}\" or the condition that was given."
             )),
+            Self::SelectionRefused { option, source, .. } => source.hint().or_else(|| Some(format!(
+                "{option} takes what stands in a SELECT of the outbox table{}; quote it for the shell.",
+                if *option == WHERE { " behind WHERE" } else { " behind ORDER BY" }
+            ))),
             Self::NotUtf8 { .. } => Some(
                 "Convert the value; databases with the encoding SQL_ASCII hold any bytes.".into(),
             ),
@@ -205,9 +246,9 @@ impl ObjectError {
     /// The server's own code, where it was the server that refused.
     pub fn sqlstate(&self) -> Option<&str> {
         match self {
-            Self::Session(error) | Self::PublicationRefused { source: error, .. } => {
-                error.sqlstate()
-            }
+            Self::Session(error)
+            | Self::PublicationRefused { source: error, .. }
+            | Self::SelectionRefused { source: error, .. } => error.sqlstate(),
             Self::RowsUnreadable { sqlstate, .. } => Some(sqlstate),
             _ => None,
         }
@@ -274,6 +315,9 @@ impl fmt::Display for ObjectError {
                 OneLine(sqlstate),
                 sqlstate::meaning(sqlstate)
             ),
+            Self::SelectionRefused { option, source, .. } => {
+                write!(f, "the server does not take {option}: {source}")
+            }
             Self::NotUtf8 { table, column } => {
                 write!(
                     f,

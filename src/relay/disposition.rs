@@ -70,6 +70,7 @@ fn object(error: &ObjectError) -> Disposition {
         | ObjectError::NoRoomForSlot { .. }
         | ObjectError::FailoverUnsupported { .. }
         | ObjectError::RowsUnreadable { .. }
+        | ObjectError::SelectionRefused { .. }
         | ObjectError::NotUtf8 { .. } => Disposition::Wait,
     }
 }

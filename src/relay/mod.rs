@@ -15,6 +15,7 @@ mod kill_point;
 mod opening;
 mod options;
 mod outbound;
+mod replay;
 mod shutdown;
 mod snapshot;
 mod streaming;
@@ -47,6 +48,7 @@ pub use heartbeat::Options as HeartbeatOptions;
 pub use journal::Options as JournalOptions;
 pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
+pub use replay::{Replay, Taken};
 pub use shutdown::{Stop, stop_on_signals};
 use view::Obstacle;
 pub use view::View;
@@ -109,8 +111,10 @@ pub struct Relay {
     confirmed: Lsn,
 }
 
-/// Work that was interrupted by the request to stop.
-pub(super) enum Interrupted {
+/// Work that did not come to its end.
+#[derive(Debug)]
+pub enum Interrupted {
+    /// By the request to stop.
     Stop,
     Failed(RelayError),
 }

@@ -254,7 +254,7 @@ fn headers(
     options: &Options,
 ) -> Result<SmallVec<[Header; 4]>, RouteError> {
     let converter = &options.converters.header;
-    let count = plan.context.len() + 1 + plan.headers.len();
+    let count = plan.context.len() + 1 + plan.headers.len() + usize::from(options.mark.is_some());
     let mut headers = SmallVec::with_capacity(count);
     headers.extend(plan.context.iter().cloned());
     headers.push(Header {
@@ -267,6 +267,7 @@ fn headers(
             value: convert(column, row, source, converter)?,
         });
     }
+    headers.extend(options.mark.clone());
     Ok(headers)
 }
 

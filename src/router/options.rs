@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::columns::ColumnFilter;
 use super::converter::Converters;
 use super::placement::Placement;
+use super::record::Header;
 use super::topic::TopicRoute;
 use crate::outbox::TypeOptions;
 
@@ -51,6 +52,8 @@ pub struct Options {
     pub dead_letter_topic: Option<Arc<str>>,
     /// The position journal's: no event may stand among its records.
     pub journal_topic: Option<Arc<str>>,
+    /// On every record, behind its own headers: what a replay is known by.
+    pub mark: Option<Header>,
 }
 
 /// Which run of the relay made a record.
@@ -130,6 +133,7 @@ impl Options {
             types: TypeOptions::default(),
             dead_letter_topic: None,
             journal_topic: None,
+            mark: None,
         }
     }
 }

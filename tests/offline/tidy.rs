@@ -70,12 +70,13 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
     ("cli", &[]),
 ];
 
-const COMPOSE: [&str; 8] = [
+const COMPOSE: [&str; 9] = [
     "main",
     "lib",
     "redrive",
     "check",
     "setup",
+    "snapshot",
     "status",
     "demo",
     "healthcheck",

@@ -93,6 +93,7 @@ pub(super) fn options(read: &mut Read<'_>, errors: Option<&Errors>) -> Option<Op
         types: types?,
         dead_letter_topic: errors?.dead_letter_topic.clone(),
         journal_topic: None,
+        mark: None,
     })
 }
 

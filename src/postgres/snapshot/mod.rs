@@ -4,8 +4,10 @@ mod options;
 mod plan;
 mod read;
 mod sample;
+mod selection;
 
 pub use options::{SelectOverride, SnapshotMode, SnapshotOptions};
 pub use plan::StartPlan;
 pub use read::{Snapshot, SnapshotRow};
 pub use sample::{FirstRow, first_row};
+pub use selection::{SelectedRows, Selection};

@@ -353,7 +353,7 @@ pub(super) fn select(table: &OutboxTable, options: &SnapshotOptions) -> String {
 }
 
 /// An ordinary table without those that inherit from it: their rows arrive under their own names.
-fn source(table: &OutboxTable, options: &SnapshotOptions) -> String {
+pub(super) fn source(table: &OutboxTable, options: &SnapshotOptions) -> String {
     if let Some(statement) = options.statement_for(&table.schema, &table.name) {
         let statement = statement.trim().trim_end_matches(';');
         return format!("({statement}\n) AS retained");

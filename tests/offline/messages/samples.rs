@@ -328,6 +328,15 @@ fn objects() -> Vec<Sample> {
             },
         ),
         (
+            "publishing-rows-once-more",
+            Object::SelectionRefused {
+                option: "--where",
+                text: "creatd_at > '2026-01-31'".into(),
+                at: Some(1),
+                source: Postgres::Server(server("42703", "column \"creatd_at\" does not exist")),
+            },
+        ),
+        (
             SOURCE,
             Object::NotUtf8 {
                 table: table(),

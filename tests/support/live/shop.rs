@@ -30,6 +30,20 @@ impl Shop {
 
     /// `rate` events per second in transactions of ten, until `finish` or `count` events.
     pub async fn open(postgres: &Postgres, rate: u64, count: u64) -> Self {
+        Self::open_with(postgres, rate, count, "DELETE FROM outbox").await
+    }
+
+    /// The same, and the rows stay in the outbox.
+    pub async fn open_keeping(postgres: &Postgres, rate: u64) -> Self {
+        Self::open_with(postgres, rate, u64::MAX, "SELECT 1").await
+    }
+
+    async fn open_with(
+        postgres: &Postgres,
+        rate: u64,
+        count: u64,
+        afterwards: &'static str,
+    ) -> Self {
         let client = postgres.client().await;
         client
             .execute(
@@ -39,7 +53,7 @@ impl Shop {
             .await
             .unwrap();
         let (stop, stopped) = oneshot::channel();
-        let work = tokio::spawn(write_events(client, rate, count, stopped));
+        let work = tokio::spawn(write_events(client, (rate, count), afterwards, stopped));
         Self { stop, work }
     }
 
@@ -74,8 +88,8 @@ const PER_TRANSACTION: u64 = 10;
 
 async fn write_events(
     client: Client,
-    rate: u64,
-    count: u64,
+    (rate, count): (u64, u64),
+    afterwards: &str,
     mut stopped: oneshot::Receiver<()>,
 ) -> Result<HashMap<String, i64>, tokio_postgres::Error> {
     let write = client
@@ -85,7 +99,7 @@ async fn write_events(
                     jsonb_build_object('status', status, 'note', repeat('x', 200)) FROM changed",
         )
         .await?;
-    let clear = client.prepare("DELETE FROM outbox").await?;
+    let clear = client.prepare(afterwards).await?;
     let mut tick = tokio::time::interval(Duration::from_secs_f64(
         PER_TRANSACTION as f64 / rate as f64,
     ));
