@@ -97,11 +97,7 @@ async fn snapshots_older_positions_and_new_partitions_leave_the_sources_table() 
     scene.kafka.add_partitions(Scene::TOPIC, 6).await;
     let mut wide = Reader::new(&scene.kafka);
     assert_eq!(wide.consumer.partitions(), 6);
-    wait_until(PATIENCE, "the new partitions are used", async || {
-        wide.read(Duration::from_millis(100));
-        wide.partitions.iter().any(|partition| *partition >= 3)
-    })
-    .await;
+    wide.read_until_partition(3);
     let expected = shop.finish().await;
     wide.read_until(usize::try_from(expected.values().sum::<i64>()).unwrap());
     assert!(relay.stop().success());

@@ -43,6 +43,15 @@ impl Reader {
         self.read_until(self.tally.distinct() + events);
     }
 
+    /// Until a record of this partition or a later one has come.
+    pub fn read_until_partition(&mut self, first: i32) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.partitions.last().is_none_or(|last| *last < first) {
+            assert!(Instant::now() < deadline, "read: {:?}", self.partitions);
+            self.read(Duration::from_millis(100));
+        }
+    }
+
     pub fn read_for(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
