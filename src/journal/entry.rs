@@ -23,14 +23,26 @@ pub struct Entry {
     pub slot_lsn: Lsn,
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     pub confirmed_lsn: Lsn,
-    /// The slot is no more, and that is known: the next one begins without a claim.
     #[serde(default)]
-    pub dropped: bool,
+    pub state: SlotState,
     /// Milliseconds since 1970-01-01 00:00 UTC, for people.
     pub written_at_ms: i64,
 }
 
 const VERSION: u32 = 1;
+
+/// What is known of the slot's end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SlotState {
+    #[default]
+    Kept,
+    /// It is about to be dropped on purpose. Whether it was, only the server knows: it was where it
+    /// is not there any more, and it still has its claim where it is.
+    Dropping,
+    /// It was seen not to be there: the next one begins without a claim.
+    Dropped,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryError {
@@ -52,7 +64,7 @@ impl Entry {
             slot: server.slot.to_owned(),
             slot_lsn: lsn,
             confirmed_lsn: lsn,
-            dropped: false,
+            state: SlotState::Kept,
             written_at_ms: 0,
         }
     }
@@ -65,11 +77,33 @@ impl Entry {
         }
     }
 
-    /// The slot is about to be no more.
-    pub fn without_slot(&self) -> Self {
+    /// To be written before the slot is dropped, which has everything before `confirmed_lsn` behind
+    /// it.
+    pub fn dropping(&self, confirmed_lsn: Lsn) -> Self {
         Self {
-            dropped: true,
+            confirmed_lsn,
+            state: SlotState::Dropping,
             ..self.clone()
+        }
+    }
+
+    /// To be written once the slot is seen not to be there.
+    pub fn dropped(&self) -> Self {
+        Self {
+            state: SlotState::Dropped,
+            ..self.clone()
+        }
+    }
+
+    /// The same, of a slot that is there after all.
+    pub fn kept(&self) -> Self {
+        match self.state {
+            SlotState::Kept => self.clone(),
+            SlotState::Dropping | SlotState::Dropped => Self {
+                generation: self.generation + 1,
+                state: SlotState::Kept,
+                ..self.clone()
+            },
         }
     }
 
@@ -111,15 +145,15 @@ impl Entry {
         }
     }
 
-    fn place(&self) -> (u64, bool, u32, Lsn) {
+    fn place(&self) -> (u64, SlotState, u32, Lsn) {
         let Self {
             generation,
-            dropped,
+            state,
             timeline,
             confirmed_lsn,
             ..
         } = self;
-        (*generation, *dropped, *timeline, *confirmed_lsn)
+        (*generation, *state, *timeline, *confirmed_lsn)
     }
 }
 
@@ -165,7 +199,7 @@ mod tests {
 
     #[test]
     fn an_entry_is_json_that_people_can_read() {
-        let text = r#"{"version":1,"generation":2,"system_id":"77","timeline":3,"database":"shop","slot":"outbox","slot_lsn":"0/10","confirmed_lsn":"1/2","dropped":false,"written_at_ms":5}"#;
+        let text = r#"{"version":1,"generation":2,"system_id":"77","timeline":3,"database":"shop","slot":"outbox","slot_lsn":"0/10","confirmed_lsn":"1/2","state":"kept","written_at_ms":5}"#;
         let entry = entry(2, 3, (1 << 32) + 2);
         assert_eq!(String::from_utf8(entry.to_json()).unwrap(), text);
         assert_eq!(Entry::from_json(text.as_bytes()), Ok(entry));
@@ -187,13 +221,15 @@ mod tests {
 
     #[test]
     fn the_furthest_of_the_last_generation_counts_in_whatever_order() {
-        let dropped = entry(1, 1, 10).without_slot();
+        let dropping = entry(1, 1, 10).dropping(Lsn::new(8));
         let rising = [
             entry(1, 1, 20),
             entry(1, 1, 30),
             entry(1, 1, 30).on_timeline(2, Lsn::new(5)),
-            dropped,
-            entry(2, 1, 1),
+            dropping.clone(),
+            dropping.dropped(),
+            dropping.kept(),
+            entry(2, 1, 9),
         ];
         for (place, newer) in rising.iter().enumerate() {
             for older in &rising[..place] {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Entry;
+use super::{Entry, SlotState};
 use crate::lsn::Lsn;
 
 /// The server and the slot as they are now.
@@ -24,6 +24,8 @@ pub struct Server<'a> {
 pub enum Knowledge {
     /// The journal has no word on it: what is there is taken as it is.
     None,
+    /// It is not there any more, as somebody wanted it.
+    Dropped,
     /// The slot stands here or before: what lies between comes again.
     Known { repeats_from: Option<Lsn> },
     /// After a failover: events between the positions are in Kafka, and not in this server's
@@ -75,7 +77,7 @@ pub fn judge(
     server: &Server<'_>,
     slot: Option<Lsn>,
 ) -> Result<Knowledge, Gap> {
-    let Some(entry) = entry.filter(|entry| !entry.dropped) else {
+    let Some(entry) = entry.filter(|entry| entry.state != SlotState::Dropped) else {
         return Ok(Knowledge::None);
     };
     let confirmed = entry.confirmed_lsn;
@@ -112,6 +114,8 @@ pub fn judge(
     let shared = left_at.map_or(confirmed, |left_at| left_at.min(confirmed));
     let name = || server.slot.to_owned();
     match (slot, left_at) {
+        // A server that was promoted since says nothing of what became of it on the one before.
+        (None, None) if entry.state == SlotState::Dropping => Ok(Knowledge::Dropped),
         (None, _) => Err(Gap::Missing {
             slot: name(),
             from: shared,
@@ -256,7 +260,7 @@ mod tests {
 
     #[test]
     fn without_an_entry_what_is_there_is_taken_as_it_is() {
-        let dropped = entry(|_| ()).without_slot();
+        let dropped = entry(|_| ()).dropped();
         for known in [None, Some(&dropped)] {
             for slot in [None, Some(Lsn::new(999))] {
                 assert_eq!(judge(known, &HERE, slot), Ok(Knowledge::None));
@@ -298,6 +302,7 @@ mod tests {
         let same = entry(|_| ());
         let parent = entry(|entry| entry.timeline = 1);
         let child = entry(|entry| entry.timeline = 3);
+        let dropping = same.dropping(from);
         let rewound = Server {
             written: lsn(150),
             ..HERE
@@ -322,6 +327,27 @@ mod tests {
                 HERE,
                 at(201),
                 moved(from, lsn(201)),
+            ),
+            (
+                "dropped on purpose",
+                &dropping,
+                HERE,
+                None,
+                Ok(Knowledge::Dropped),
+            ),
+            (
+                "not dropped after all",
+                &dropping,
+                HERE,
+                at(200),
+                known(None),
+            ),
+            (
+                "not dropped, and advanced",
+                &dropping,
+                HERE,
+                at(300),
+                moved(from, lsn(300)),
             ),
             (
                 "the disk of yesterday",
@@ -352,6 +378,13 @@ mod tests {
             (
                 "failover without the slot",
                 &parent,
+                left(300),
+                None,
+                missing(from),
+            ),
+            (
+                "failover while it was to be dropped",
+                &parent.dropping(from),
                 left(300),
                 None,
                 missing(from),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::observe::Problem;
+
 #[derive(Debug, Default)]
 pub(super) struct Brokers {
     away_since: Option<Instant>,
@@ -35,6 +37,25 @@ impl Brokers {
         }
         self.said = true;
         Some(News::Away)
+    }
+}
+
+/// `reason`: librdkafka's last words, where it had any.
+pub(super) fn away(reason: Option<String>) -> Problem {
+    let detail = reason.filter(|reason| !reason.is_empty());
+    Problem {
+        message: "no Kafka broker can be reached".to_owned(),
+        hint: Some(hint(detail.as_deref()).to_owned()),
+        detail,
+    }
+}
+
+/// librdkafka has one sentence for every certificate that it refuses.
+fn hint(reason: Option<&str>) -> &'static str {
+    if reason.is_some_and(|reason| reason.contains("certificate could not be verified")) {
+        "Either the brokers' certificate is not signed by an authority in kafka.ssl.ca.location, or it is out of date, or it does not name the host as kafka.bootstrap.servers and the brokers' advertised.listeners do. It is tried again by itself."
+    } else {
+        "Check that the brokers run, kafka.bootstrap.servers and the security settings. It is tried again by itself."
     }
 }
 

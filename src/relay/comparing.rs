@@ -8,7 +8,7 @@ use super::snapshot::while_leading;
 use super::view::Obstacle;
 use super::{Interrupted, Relay, RelayError, View};
 use crate::config::Config;
-use crate::journal::{Entry, Gap, Knowledge, Server, judge};
+use crate::journal::{Beginning, Entry, Found, Gap, Knowledge, Past, Server, judge};
 use crate::lsn::Lsn;
 use crate::postgres::ReplicationSession;
 use crate::postgres::slot::{SlotDescription, SlotVerdict};
@@ -107,12 +107,17 @@ impl Looked<'_> {
             }
             None => newest,
         };
+        let past = Past {
+            entry: read.as_ref(),
+            generation,
+        };
         let server = self.server(self.left_at(session, read.as_ref()).await?);
-        let (entry, accepted) = self.begin(read.as_ref(), generation, &server)?;
-        if let (true, true, Some(read)) = (accepted, self.is_replaced(), &read) {
-            // Said before a slot is made, so that one that is cut off here is not taken for another
-            // gap; of the generation that ends, so that it says nothing of the new slot.
-            writer.write(read.without_slot()).await?;
+        let (entry, is_over) = self.begin(past, &server)?;
+        if is_over
+            && self.is_replaced()
+            && let Some(end) = past.end(self.found.is_some())
+        {
+            writer.write(end).await?;
         }
         Ok(Some(Begins { read, entry }))
     }
@@ -163,26 +168,20 @@ impl Looked<'_> {
         self.told.accept_gap || replaces
     }
 
-    /// The entry to begin with, and whether a gap was accepted for it.
-    fn begin(
-        &self,
-        read: Option<&Entry>,
-        generation: u64,
-        server: &Server<'_>,
-    ) -> Result<(Entry, bool), RelayError> {
-        let stands = self.stands().unwrap_or(self.written);
-        let anew = || Entry::first(generation + 1, server, stands);
+    /// The entry to begin with, and whether what was known before is over.
+    fn begin(&self, past: Past<'_>, server: &Server<'_>) -> Result<(Entry, bool), RelayError> {
+        let stands = self.stands();
         match self.verdict() {
             SlotVerdict::Usable | SlotVerdict::Active(_) | SlotVerdict::Missing => {}
             // Whether it is replaced or refused is for the plan to say.
             verdict => {
                 let replaces = self.told.snapshot == SnapshotMode::WhenNeeded;
-                return Ok((anew(), verdict.is_lost() && replaces));
+                return Ok((past.anew(server, stands), verdict.is_lost() && replaces));
             }
         }
-        let knowledge = match judge(read, server, self.stands()) {
-            Ok(knowledge) => knowledge,
-            Err(gap) if self.accepts(&gap) => {
+        let Beginning { entry, found } = past.begin(server, stands, |gap| self.accepts(gap))?;
+        let is_over = match found {
+            Found::Accepted(gap) => {
                 self.view.metrics.unseen_ranges.inc();
                 let (from, to) = gap.range().unzip();
                 tracing::warn!(
@@ -191,40 +190,32 @@ impl Looked<'_> {
                     to_lsn = to.map(tracing::field::display),
                     "accepted: {gap}"
                 );
-                return Ok((anew(), true));
+                true
             }
-            Err(gap) => return Err(gap.into()),
+            Found::Fits(knowledge) => {
+                tell(knowledge);
+                knowledge == Knowledge::Dropped
+            }
         };
-        Ok((self.go_on(read, knowledge, anew), false))
+        Ok((entry, is_over))
     }
+}
 
-    fn go_on(
-        &self,
-        read: Option<&Entry>,
-        knowledge: Knowledge,
-        anew: impl FnOnce() -> Entry,
-    ) -> Entry {
-        match knowledge {
-            Knowledge::None => {}
-            Knowledge::Known { repeats_from: None } => {}
-            Knowledge::Known {
-                repeats_from: Some(lsn),
-            } => {
-                tracing::info!(%lsn, "the slot stands before what was confirmed: events from there on can come again");
-            }
-            Knowledge::Ahead { left_at, confirmed } => tracing::warn!(
-                from_lsn = %left_at, to_lsn = %confirmed,
-                "the server that was promoted lacks the end of the history that was streamed: events committed between these positions are in Kafka and not in its database"
-            ),
+fn tell(knowledge: Knowledge) {
+    match knowledge {
+        Knowledge::None | Knowledge::Known { repeats_from: None } => {}
+        Knowledge::Dropped => {
+            tracing::info!("the slot was dropped on purpose: a new one takes its place");
         }
-        match read.filter(|entry| !entry.dropped) {
-            None => anew(),
-            Some(entry) if entry.timeline == self.here.timeline => entry.clone(),
-            Some(entry) => {
-                let stands = self.stands().unwrap_or(self.written);
-                entry.on_timeline(self.here.timeline, stands)
-            }
+        Knowledge::Known {
+            repeats_from: Some(lsn),
+        } => {
+            tracing::info!(%lsn, "the slot stands before what was confirmed: events from there on can come again");
         }
+        Knowledge::Ahead { left_at, confirmed } => tracing::warn!(
+            from_lsn = %left_at, to_lsn = %confirmed,
+            "the server that was promoted lacks the end of the history that was streamed: events committed between these positions are in Kafka and not in its database"
+        ),
     }
 }
 

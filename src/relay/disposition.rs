@@ -44,7 +44,7 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         RelayError::JournalUnread(
             ReadError::Client(_) | ReadError::TopicMissing { .. } | ReadError::Silent { .. },
         ) => Disposition::Retry,
-        RelayError::ProducerGone => Disposition::Exit,
+        RelayError::ProducerGone | RelayError::JournalUnwritten { .. } => Disposition::Exit,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use crate::journal::{EntryError, Gap};
 use crate::kafka::{DeliveryError, PublishError, ReadError};
@@ -23,6 +24,13 @@ pub enum RelayError {
     /// The slot or its server is not what was known of it.
     Gap(Gap),
     JournalUnread(ReadError),
+    /// Kafka said nothing to a command that had an entry for the journal.
+    JournalUnwritten {
+        topic: String,
+        after: Duration,
+        /// librdkafka's last words, where no broker can be reached.
+        reason: Option<String>,
+    },
     /// What stands in the journal under our key.
     JournalEntry {
         topic: String,
@@ -96,6 +104,7 @@ impl RelayError {
             | Self::Publish(_)
             | Self::Gap(_)
             | Self::JournalUnread(_)
+            | Self::JournalUnwritten { .. }
             | Self::JournalEntry { .. }
             | Self::ProducerGone => self.to_string(),
         }
@@ -122,7 +131,9 @@ impl RelayError {
                 "protocol"
             }
             Self::Object(_) | Self::Gap(_) => "object",
-            Self::JournalUnread(_) | Self::JournalEntry { .. } => "journal",
+            Self::JournalUnread(_) | Self::JournalUnwritten { .. } | Self::JournalEntry { .. } => {
+                "journal"
+            }
             Self::Pipeline(PipelineError::Route(_))
             | Self::Publish(_)
             | Self::Undeliverable(_)
@@ -158,6 +169,11 @@ impl RelayError {
                 format!("the position journal cannot be read: {error}"),
                 error.source().map(chain),
                 Some(error.hint()),
+            ),
+            Self::JournalUnwritten { topic, after, reason } => problem(
+                format!("the position journal cannot be written: no answer for {after:?}"),
+                reason.clone().filter(|reason| !reason.is_empty()),
+                Some(format!("Check that the brokers run and take records for topic \"{topic}\", kafka.bootstrap.servers and the security settings.")),
             ),
             Self::JournalEntry { topic, key, offset, source } => problem(
                 format!("the position journal's entry cannot be used: {source}"),
@@ -245,8 +261,6 @@ impl From<PublishError> for RelayError {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::kafka::{DeliveryErrorKind, SizeLimit};
 

@@ -26,6 +26,10 @@ pub(super) enum Edge {
     SnapshotSlot,
     /// Drained after a request to stop; the server does not know.
     Drained,
+    /// The journal knows that the slot is to be dropped; the server does not.
+    Dropping,
+    /// The slot is dropped; the journal does not know.
+    Dropped,
     /// The server knows.
     Confirmed,
 }

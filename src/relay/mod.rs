@@ -45,7 +45,10 @@ use watching::{Unseen, Watch};
 
 pub use error::RelayError;
 pub use heartbeat::Options as HeartbeatOptions;
-pub use journal::Options as JournalOptions;
+pub use journal::{
+    Options as JournalOptions, Stored as StoredJournal, read as read_journal,
+    write_once as write_journal,
+};
 pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
 pub use replay::{Replay, Taken};
@@ -149,7 +152,7 @@ impl Relay {
         let (writer, writing) = match (&sink, &options.journal) {
             (Sink::Kafka(kafka), Some(journal)) => {
                 let (writer, writing) = Writer::new(kafka, journal, options, view.clone());
-                (Some(writer), Some(Box::pin(writing) as Writing))
+                (Some(writer), Some(writing))
             }
             _ => (None, None),
         };

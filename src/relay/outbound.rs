@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-use super::brokers::{Brokers, News};
+use super::brokers::{self, Brokers, News};
 use super::error::{Undelivered, short_id};
 use super::kill_point::{Edge, KillPoint};
 use super::trouble::Trouble;
@@ -14,7 +14,7 @@ use super::view::Obstacle;
 use super::{OnBlocked, RelayError, View};
 use crate::ack::{Outcome, Ticket};
 use crate::kafka::{DeliveryReport, DeliveryReports, Fate, Options as KafkaOptions, Publisher};
-use crate::observe::{Problem, Repeated};
+use crate::observe::Repeated;
 use crate::pipeline::Pipeline;
 use crate::router::dead_letter::Reason;
 use crate::timestamp::Timestamp;
@@ -262,12 +262,7 @@ impl Outbound {
         let away = outage.is_some() && !self.is_empty();
         match self.brokers.look(away, now) {
             Some(News::Away) => {
-                let detail = outage.filter(|reason| !reason.is_empty());
-                let problem = Problem {
-                    message: "no Kafka broker can be reached".to_owned(),
-                    hint: Some(outage_hint(detail.as_deref()).to_owned()),
-                    detail,
-                };
+                let problem = brokers::away(outage);
                 self.view.report(&problem, 0);
                 self.view.block(Obstacle::Brokers, problem);
             }
@@ -312,15 +307,6 @@ impl Outbound {
     /// Gives up what is outstanding after `patience`; the reports are not looked at any more.
     pub(super) async fn close(self, patience: Duration) {
         self.publisher.close(patience).await;
-    }
-}
-
-/// librdkafka has one sentence for every certificate that it refuses.
-fn outage_hint(reason: Option<&str>) -> &'static str {
-    if reason.is_some_and(|reason| reason.contains("certificate could not be verified")) {
-        "Either the brokers' certificate is not signed by an authority in kafka.ssl.ca.location, or it is out of date, or it does not name the host as kafka.bootstrap.servers and the brokers' advertised.listeners do. It is tried again by itself."
-    } else {
-        "Check that the brokers run, kafka.bootstrap.servers and the security settings. It is tried again by itself."
     }
 }
 

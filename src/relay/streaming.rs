@@ -413,15 +413,20 @@ impl Relay {
         let finished = state.stream.finish(last, now, slot.map(|slot| &slot.name));
         let patience = self.config.relay.shutdown_timeout;
         self.kill_point.pass(Edge::Drained);
+        if drops {
+            self.kill_point.pass(Edge::Dropping);
+        }
         match tokio::time::timeout(patience, finished).await {
             Ok(Ok(())) => {
                 self.confirmed = confirmed;
-                if let Some(slot) = slot {
+                if let Some(slot) = slot.cloned() {
                     tracing::warn!(slot = %slot.name, "slot dropped, as slot.drop_on_stop asks");
+                    self.kill_point.pass(Edge::Dropped);
+                    self.note_dropped().await;
                 }
             }
             Ok(Err(error)) => {
-                tracing::warn!("the last position may not have reached the server: {error}")
+                tracing::warn!("the last position may not have reached the server: {error}");
             }
             Err(_) => tracing::warn!("the server did not take the last position in time"),
         }

@@ -31,6 +31,8 @@ pub(super) enum Obstacle {
     Delivery,
     /// No broker can be reached.
     Brokers,
+    /// The same, seen where only the position journal has something to write.
+    BrokersOfJournal,
     /// The position journal is not written.
     Journal,
 }
@@ -41,7 +43,7 @@ impl Obstacle {
             Self::Source => "source",
             Self::Row => "row",
             Self::Delivery => "delivery",
-            Self::Brokers => "brokers",
+            Self::Brokers | Self::BrokersOfJournal => "brokers",
             Self::Journal => "journal",
         }
     }

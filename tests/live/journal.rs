@@ -1,5 +1,8 @@
 //! What the position journal notices at a start, and `--accept-gap`.
 
+mod promotion;
+mod topic;
+
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Client;
@@ -31,6 +34,28 @@ struct World {
 }
 
 impl World {
+    async fn open() -> Self {
+        let kafka = Scene::kafka().await;
+        let (postgres, client) = Scene::source(Version::V18, &[]).await;
+        Self {
+            postgres,
+            client,
+            consumer: Consumer::new(&kafka, Scene::TOPIC),
+            kafka,
+            seq: 0,
+        }
+    }
+
+    /// A stop that drops the slot, and dies at this edge.
+    async fn dies_while_it_drops(&self, edge: &str) {
+        let settings = ["snapshot.mode=no_data", "slot.drop_on_stop=true"];
+        let (postgres, kafka) = (&self.postgres, &self.kafka);
+        let relay = Relay::start_to_be_killed(postgres, kafka, &settings, edge, 1);
+        relay.wait_for_state("streaming").await;
+        relay.signal("TERM");
+        relay.dies().await;
+    }
+
     /// How long a start takes, and the memory of a relay that has nothing to do.
     async fn cost(&mut self, what: &str, settings: &[&str]) {
         let began = Instant::now();
@@ -87,16 +112,7 @@ const DROP: &str = "SELECT pg_drop_replication_slot('outbox')";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_became_of_the_slot_while_no_relay_ran_is_noticed_and_accepted_once() {
-    let kafka = Scene::kafka().await;
-    let (postgres, client) = Scene::source(Version::V18, &[]).await;
-    let consumer = Consumer::new(&kafka, Scene::TOPIC);
-    let mut world = World {
-        postgres,
-        kafka,
-        client,
-        consumer,
-        seq: 0,
-    };
+    let mut world = World::open().await;
     let relay = Relay::start(&world.postgres, &world.kafka, &[]);
     world.works(relay).await;
     let topic = "outboxd.positions";
@@ -107,8 +123,14 @@ async fn what_became_of_the_slot_while_no_relay_ran_is_noticed_and_accepted_once
     let gone = "replication slot \"outbox\" does not exist any more";
     let range = "Rows committed between the two cannot be streamed.";
     world.is_noticed("dropped", "lost", gone, range).await;
-    // What was accepted makes nobody blind for what comes right behind it.
+    // What was accepted makes nobody blind for what comes right behind it, in the same process.
     run(&world.client, DROP).await;
+    let settings = ["snapshot.mode=no_data", "relay.backoff_min=2s"];
+    let relay = Relay::start_accepting(&world.postgres, &world.kafka, &settings);
+    relay.wait_for_state("streaming").await;
+    Scene::behind_the_relays_back(&world.client, DROP).await;
+    relay.wait_for_state("lost").await;
+    relay.kill();
     world.is_noticed("dropped again", "lost", gone, range).await;
     world.the_next_start_has_nothing_to_say().await;
 
@@ -128,6 +150,20 @@ async fn what_became_of_the_slot_while_no_relay_ran_is_noticed_and_accepted_once
         .is_noticed("made anew", "blocked", beyond, range)
         .await;
     world.the_next_start_has_nothing_to_say().await;
+
+    // A stop that drops the slot raises no alarm, wherever it is cut off.
+    world.dies_while_it_drops("dropped").await;
+    assert_eq!(slots(&world.client).await, 0);
+    world.the_next_start_has_nothing_to_say().await;
+    world.dies_while_it_drops("dropping").await;
+    assert_eq!(slots(&world.client).await, 1);
+    world.the_next_start_has_nothing_to_say().await;
+    // A slot that is still there keeps its claim.
+    world.dies_while_it_drops("dropping").await;
+    insert(&world.client, -3).await;
+    run(&world.client, advance).await;
+    let what = "not dropped, and advanced";
+    world.is_noticed(what, "blocked", beyond, range).await;
 
     world.postgres.stop(Shutdown::Fast);
     let second = Postgres::start_on(Version::V14, world.postgres.port, &[]);

@@ -1,11 +1,9 @@
 //! The process ends at each edge of a record's way, as `kill -9` would end it, and the next one goes on.
 
-use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
 use crate::support::{Consumer, Relay, Scene, Shop, Tally, Version, wait_until};
 
-const SIGABRT: i32 = 6;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Fifty orders with forty events each, which stay in the table.
@@ -17,20 +15,13 @@ DO $$ BEGIN FOR round IN 1..40 LOOP
 END LOOP; END $$";
 
 async fn die_at(scene: &Scene, edge: &str, nth: u32) {
-    let mut relay = Relay::start_to_be_killed(scene, edge, nth);
+    println!("{edge} {nth}");
+    let relay = Relay::start_to_be_killed(&scene.postgres, &scene.kafka, &[], edge, nth);
     if ["drained", "confirmed"].contains(&edge) {
         relay.wait_for_state("streaming").await;
         relay.signal("TERM");
     }
-    let mut status = None;
-    let what = format!("the end at {edge} {nth}");
-    wait_until(PATIENCE, &what, async || {
-        status = relay.ended();
-        status.is_some()
-    })
-    .await;
-    let signal = status.and_then(|status| status.signal());
-    assert_eq!(signal, Some(SIGABRT), "{edge} {nth}: {status:?}");
+    relay.dies().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -160,16 +160,6 @@ async fn a_slot_that_the_server_invalidates_is_lost_with_its_range() {
     }
 }
 
-/// Ends the stream and does what only an idle slot allows, before the relay is back.
-async fn behind_its_back(client: &Client, sql: &str) {
-    let end = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active";
-    run(client, end).await;
-    wait_until(PATIENCE, sql, async || {
-        client.batch_execute(sql).await.is_ok()
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_is_gone_is_not_made_again_by_a_relay_that_knew_it() {
     let Scene {
@@ -184,7 +174,7 @@ async fn a_slot_that_is_gone_is_not_made_again_by_a_relay_that_knew_it() {
     relay.wait_for_state("streaming").await;
     insert(&client, 1).await;
     Consumer::new(&kafka, Scene::TOPIC).take(1);
-    behind_its_back(&client, DROP).await;
+    Scene::behind_the_relays_back(&client, DROP).await;
     relay.wait_for_state("lost").await;
     let (message, detail) = told(&relay);
     assert_eq!(
@@ -215,7 +205,7 @@ async fn a_slot_that_is_gone_is_not_made_again_by_a_relay_that_knew_it() {
     let relay = Relay::start(&postgres, &kafka, &settings);
     relay.wait_for_state("streaming").await;
     drop(shop);
-    behind_its_back(&client, "DROP DATABASE shop WITH (FORCE)").await;
+    Scene::behind_the_relays_back(&client, "DROP DATABASE shop WITH (FORCE)").await;
     relay.wait_for_state("blocked").await;
     let (shown, _) = told(&relay);
     assert!(

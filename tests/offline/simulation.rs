@@ -3,6 +3,7 @@
 //! the process dies. After every step the guarantees of `docs/guarantees.md` are looked at.
 
 mod broker;
+mod generations;
 mod journal;
 mod log;
 mod world;

@@ -6,7 +6,7 @@ use smallvec::smallvec;
 use super::*;
 use crate::kafka::{DeliveryErrorKind, Reading};
 use crate::lsn::Lsn;
-use crate::observe::{Metrics, State, Status};
+use crate::observe::{Metrics, Problem, State, Status};
 use crate::pgoutput::{Column, Datum, Relation, ReplicaIdentity, Tuple};
 use crate::relay::Options;
 use crate::router::EventRouter;

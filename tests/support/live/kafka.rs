@@ -9,6 +9,7 @@ use rdkafka::admin::{
     TopicReplication,
 };
 use rdkafka::client::DefaultClientContext;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use tempfile::TempDir;
 
 use super::TcpProxy;
@@ -214,6 +215,19 @@ impl Kafka {
             .remove(0)
             .unwrap();
         described.get(key)?.value.clone()
+    }
+
+    /// One record, as anybody may write it; without a value it takes the key out of a compacted topic.
+    pub fn write(&self, topic: &str, key: &str, value: Option<&str>) {
+        let producer: BaseProducer = ClientConfig::new()
+            .set("bootstrap.servers", self.servers())
+            .set("acks", "all")
+            .create()
+            .unwrap();
+        let mut record = BaseRecord::<str, str>::to(topic).key(key);
+        record.payload = value;
+        producer.send(record).unwrap();
+        producer.flush(Duration::from_secs(30)).unwrap();
     }
 
     fn admin(&self) -> AdminClient<DefaultClientContext> {

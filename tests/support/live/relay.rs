@@ -1,11 +1,14 @@
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::process::{end, free_port, http_get, memory_kib, signal};
-use super::{Kafka, Postgres, Scene, wait_until};
+use super::{Kafka, Postgres, wait_until};
+
+const SIGABRT: i32 = 6;
 
 /// The built binary.
 pub struct Relay {
@@ -29,9 +32,15 @@ impl Relay {
     }
 
     /// One that ends as if killed when it passes `edge` (of `src/relay/kill_point.rs`) for the nth time.
-    pub fn start_to_be_killed(scene: &Scene, edge: &str, nth: u32) -> Self {
+    pub fn start_to_be_killed(
+        postgres: &Postgres,
+        kafka: &Kafka,
+        settings: &[&str],
+        edge: &str,
+        nth: u32,
+    ) -> Self {
         let kill_at = format!("{edge}:{nth}");
-        let args = Self::args(&scene.postgres, &scene.kafka, &[]);
+        let args = Self::args(postgres, kafka, settings);
         Self::start_with(&args, &[("KILL_AT", &kill_at)])
     }
 
@@ -147,6 +156,18 @@ impl Relay {
             reader.join().unwrap();
         }
         Some(status)
+    }
+
+    /// Until it has come to the edge at which it was to die.
+    pub async fn dies(mut self) {
+        let mut status = None;
+        wait_until(Duration::from_secs(60), "the end at its edge", async || {
+            status = self.ended();
+            status.is_some()
+        })
+        .await;
+        let signal = status.and_then(|status| status.signal());
+        assert_eq!(signal, Some(SIGABRT), "{status:?}");
     }
 
     pub fn signal(&self, name: &str) {

@@ -1,6 +1,8 @@
+use std::time::Duration;
+
 use tokio_postgres::Client;
 
-use super::{Kafka, Postgres, Shop, TcpProxy, Version};
+use super::{Kafka, Postgres, Shop, TcpProxy, Version, wait_until};
 
 /// Servers with the shop's tables and the topic of its events, in three partitions.
 pub struct Scene {
@@ -45,6 +47,17 @@ impl Scene {
         let client = postgres.client().await;
         Shop::create_tables(&client).await;
         (postgres, client)
+    }
+
+    /// Ends the stream and does what only an idle slot allows, before the relay is back: it has to be
+    /// one with a long `relay.backoff_min`.
+    pub async fn behind_the_relays_back(client: &Client, sql: &str) {
+        let end = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active";
+        client.batch_execute(end).await.unwrap();
+        wait_until(Duration::from_secs(60), sql, async || {
+            client.batch_execute(sql).await.is_ok()
+        })
+        .await;
     }
 
     pub async fn kafka() -> Kafka {

@@ -1,0 +1,321 @@
+//! The journal over many starts: whoever touches the slot while no relay runs, wherever a start or a
+//! stop is cut off, and whatever a frozen leader still writes.
+
+use outboxd::journal::{Entry, Found, Knowledge, Past, Server, SlotState};
+use outboxd::lsn::Lsn;
+
+use super::{Chance, seeds};
+use crate::support::mutation::Random;
+
+const STEPS: usize = 60;
+/// More have shown nothing more.
+const SEEDS_AT_MOST: usize = 100_000;
+
+#[test]
+fn what_happens_to_the_slot_behind_the_relays_back_is_noticed_and_nothing_else_is() {
+    let (seeds, trace) = seeds();
+    let mut total = Seen::default();
+    for seed in seeds.take(SEEDS_AT_MOST) {
+        let mut world = World::new(seed, trace);
+        for _ in 0..STEPS {
+            world.step(seed);
+        }
+        let Seen {
+            gaps,
+            accepted,
+            drops,
+            calm,
+        } = world.seen;
+        total.gaps += gaps;
+        total.accepted += accepted;
+        total.drops += drops;
+        total.calm += calm;
+    }
+    println!("{total:?}");
+    let least = total.gaps.min(total.accepted).min(total.drops);
+    assert!(
+        trace || least.min(total.calm) > 0,
+        "too quiet to prove anything"
+    );
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    gaps: u64,
+    accepted: u64,
+    drops: u64,
+    calm: u64,
+}
+
+struct World {
+    random: Random,
+    trace: bool,
+    /// Every record under the key, oldest first.
+    topic: Vec<Entry>,
+    /// What a frozen leader may still write.
+    late: Vec<Entry>,
+    system: u64,
+    timeline: u32,
+    /// Where each earlier timeline was left.
+    history: Vec<Lsn>,
+    written: u64,
+    slot: Option<u64>,
+    running: Option<Entry>,
+    truth: Truth,
+    seen: Seen,
+}
+
+/// What nobody but the test knows.
+#[derive(Debug)]
+struct Truth {
+    /// Everything before it is in Kafka, or its absence was accepted. Absent: nothing is claimed.
+    covered: Option<u64>,
+    /// Nobody but the relay has touched slot and server since the last stream.
+    untouched: bool,
+    /// The relay has dropped the slot itself.
+    wanted_gone: bool,
+    other_server: bool,
+}
+
+impl World {
+    fn new(seed: u64, trace: bool) -> Self {
+        Self {
+            random: Random::new(seed),
+            trace,
+            topic: Vec::new(),
+            late: Vec::new(),
+            system: 1,
+            timeline: 1,
+            history: Vec::new(),
+            written: 100,
+            slot: None,
+            running: None,
+            truth: Truth {
+                covered: None,
+                untouched: true,
+                wanted_gone: true,
+                other_server: false,
+            },
+            seen: Seen::default(),
+        }
+    }
+
+    fn dies_here(&mut self) -> bool {
+        self.random.one_in(6)
+    }
+
+    fn step(&mut self, seed: u64) {
+        let choice = self.random.below(16);
+        self.written += 1 + self.random.below(20) as u64;
+        match (choice, self.running.take()) {
+            (0..8, None) => self.start(seed),
+            (8..12, None) => self.touch(),
+            (12, None) if !self.late.is_empty() => {
+                let at = self.random.below(self.late.len());
+                self.topic.push(self.late.swap_remove(at));
+            }
+            (_, None) => {}
+            (0..10, Some(entry)) => self.confirm(entry),
+            (10..12, Some(entry)) => self.stop_with_drop(entry),
+            (_, Some(_)) => {}
+        }
+        if self.trace {
+            let Self { slot, truth, .. } = self;
+            eprintln!(
+                "{choice}: slot {slot:?}, {truth:?}, {:?}",
+                self.topic.last()
+            );
+        }
+    }
+
+    /// Somebody else, while no relay runs.
+    fn touch(&mut self) {
+        self.truth.untouched = false;
+        match self.random.below(5) {
+            0 => self.slot = None,
+            1 => self.slot = self.slot.map(|_| self.written),
+            2 => self.slot = Some(self.written),
+            3 => {
+                self.system += 1;
+                self.written = 50 + self.random.below(500) as u64;
+                self.slot = self.random.one_in(2).then_some(self.written);
+                (self.timeline, self.history) = (1, Vec::new());
+                self.truth.other_server = true;
+            }
+            _ => self.promote(),
+        }
+    }
+
+    /// A standby that has all or nearly all of the log, and the slot or not.
+    fn promote(&mut self) {
+        let left_at = self.written - self.random.below(15) as u64;
+        self.history.push(Lsn::new(left_at));
+        (self.timeline, self.written) = (self.timeline + 1, left_at);
+        let covered = &mut self.truth.covered;
+        *covered = covered.map(|covered| covered.min(left_at));
+        let back = self.random.below(30) as u64;
+        let copied = self.slot.map(|at| at.saturating_sub(back).min(left_at));
+        self.slot = copied.filter(|_| !self.random.one_in(3));
+    }
+
+    fn newest(&self) -> Option<Entry> {
+        self.topic.iter().cloned().reduce(Entry::newest)
+    }
+
+    /// Compares, and accepts every other gap; any of what it writes and makes can be its last.
+    fn start(&mut self, seed: u64) {
+        let newest = self.newest();
+        let past = Past {
+            entry: newest.as_ref(),
+            generation: newest.as_ref().map_or(0, |entry| entry.generation),
+        };
+        let of_history = |entry: &Entry| self.history.get(entry.timeline as usize - 1).copied();
+        let system = self.system.to_string();
+        let server = Server {
+            system_id: &system,
+            timeline: self.timeline,
+            database: "shop",
+            slot: "outbox",
+            written: Lsn::new(self.written),
+            left_at: newest.as_ref().and_then(of_history),
+        };
+        let accepts = self.random.one_in(2);
+        let begun = past.begin(&server, self.slot.map(Lsn::new), |_| accepts);
+        let context = || format!("seed {seed}: {:?} {:?} {newest:?}", self.slot, self.truth);
+        let silent = match &begun {
+            Ok(beginning) => matches!(beginning.found, Found::Fits(_)),
+            Err(_) => false,
+        };
+        assert!(
+            silent || !self.truth.untouched,
+            "a false alarm: {}",
+            context()
+        );
+        assert!(
+            !silent || !self.truth.is_lost(self.slot),
+            "not noticed: {}",
+            context()
+        );
+        let Ok(beginning) = begun else {
+            self.seen.gaps += 1;
+            return;
+        };
+        let is_over = !silent || beginning.found == Found::Fits(Knowledge::Dropped);
+        self.seen.accepted += u64::from(!silent);
+        self.seen.calm += u64::from(silent);
+        let end = past.end(self.slot.is_some());
+        if is_over && self.slot.is_none() {
+            self.topic.extend(end);
+            // Its absence is known now, whatever becomes of this start.
+            self.truth.covered = None;
+            (self.truth.wanted_gone, self.truth.other_server) = (true, false);
+        }
+        if self.dies_here() {
+            return;
+        }
+        let mut entry = beginning.entry;
+        if self.slot.is_none() {
+            self.slot = Some(self.written);
+            (entry.slot_lsn, entry.confirmed_lsn) =
+                (Lsn::new(self.written), Lsn::new(self.written));
+            if self.dies_here() {
+                return;
+            }
+        }
+        self.topic.push(entry.clone());
+        let covered = entry.confirmed_lsn.as_u64();
+        self.truth = Truth {
+            covered: Some(
+                self.truth
+                    .covered
+                    .filter(|_| silent)
+                    .unwrap_or(0)
+                    .max(covered),
+            ),
+            untouched: true,
+            wanted_gone: false,
+            other_server: false,
+        };
+        self.running = Some(entry);
+    }
+
+    /// The journal first, then the server; the process may die before, between and after.
+    fn confirm(&mut self, entry: Entry) {
+        let covered = self.truth.covered.unwrap_or_default();
+        let complete = (covered + self.random.below(10) as u64)
+            .min(self.written)
+            .max(covered);
+        self.truth.covered = Some(complete);
+        let next = entry.at(Lsn::new(complete), 0);
+        if self.dies_here() {
+            // Killed before it was sent, or frozen.
+            if self.random.one_in(2) {
+                self.late.push(next);
+            }
+            return;
+        }
+        self.topic.push(next);
+        if self.dies_here() {
+            return;
+        }
+        // A server that crashes may forget it again.
+        if !self.random.one_in(4) {
+            self.slot = self.slot.map(|at| at.max(complete));
+        }
+        self.running = Some(entry);
+    }
+
+    fn stop_with_drop(&mut self, entry: Entry) {
+        let covered = self.truth.covered.unwrap_or_default();
+        let dropping = entry.dropping(Lsn::new(covered));
+        self.topic.push(dropping.clone());
+        self.truth.wanted_gone = true;
+        if self.dies_here() || self.random.one_in(3) {
+            // The server was not reached, or refused.
+            return;
+        }
+        self.slot = None;
+        self.seen.drops += 1;
+        if !self.dies_here() {
+            self.truth.covered = None;
+            self.topic.push(dropping.dropped());
+        }
+    }
+}
+
+impl Truth {
+    /// Rows are missing of which nobody was told.
+    fn is_lost(&self, slot: Option<u64>) -> bool {
+        let Some(covered) = self.covered else {
+            return false;
+        };
+        match slot {
+            _ if self.other_server => true,
+            None => !self.wanted_gone,
+            Some(at) => at > covered,
+        }
+    }
+}
+
+#[test]
+fn a_mark_of_the_end_outlives_what_a_frozen_leader_still_writes() {
+    let server = Server {
+        system_id: "1",
+        timeline: 1,
+        database: "shop",
+        slot: "outbox",
+        written: Lsn::new(100),
+        left_at: None,
+    };
+    let entry = Entry::first(1, &server, Lsn::new(10));
+    let records = [
+        entry.at(Lsn::new(20), 0),
+        entry.dropping(Lsn::new(30)),
+        entry.at(Lsn::new(25), 0),
+    ];
+    let newest = records.into_iter().reduce(Entry::newest).unwrap();
+    assert_eq!(
+        (newest.state, newest.confirmed_lsn),
+        (SlotState::Dropping, Lsn::new(30))
+    );
+}
