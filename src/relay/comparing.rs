@@ -94,6 +94,10 @@ impl Looked<'_> {
             }
             // No slot is used.
             (Memory::Journal(_), None) => return Ok(None),
+            // That a slot is lost has to be told while brokers are away, too.
+            (Memory::Journal(_), _) if self.verdict().is_lost() && self.is_refused() => {
+                return Ok(None);
+            }
             (Memory::Journal(writer), Some(reading)) => (writer, reading),
         };
         let Stored { newest, unreadable } =
@@ -141,12 +145,16 @@ impl Looked<'_> {
             .map(|slot| slot.confirmed_flush_lsn.unwrap_or_default())
     }
 
+    fn is_refused(&self) -> bool {
+        let verdict = self.verdict();
+        let plan = StartPlan::decide(self.told.snapshot, self.config.slot.create, &verdict);
+        matches!(plan, StartPlan::Refuse)
+    }
+
     /// A new slot comes in the place of one that is gone.
     fn is_replaced(&self) -> bool {
-        let verdict = self.verdict();
-        let is_gone = self.found.is_none() || verdict.is_lost();
-        let plan = StartPlan::decide(self.told.snapshot, self.config.slot.create, &verdict);
-        is_gone && !matches!(plan, StartPlan::Refuse)
+        let is_gone = self.found.is_none() || self.verdict().is_lost();
+        is_gone && !self.is_refused()
     }
 
     async fn left_at(
