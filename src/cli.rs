@@ -63,6 +63,12 @@ pub struct CheckArgs {
     /// Show the settings that nobody set, too
     #[arg(long)]
     pub all: bool,
+    /// The longest outage of relay or Kafka after which the slot is still to be there
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = humantime::parse_duration)]
+    pub outage: std::time::Duration,
+    /// A topic that events go to, beside that of the table's first row; may be repeated
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Vec<String>,
     /// Lines for people or one JSON object
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,

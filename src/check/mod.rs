@@ -1,13 +1,20 @@
 //! `outboxd check`: every precondition on both sides, what one row would become, what differs from
 //! Debezium, and who set what. Changes nothing.
 
+mod brokers;
 mod columns;
 mod converters;
 mod differences;
+mod position;
+mod progress;
 mod report;
 mod sample;
+mod source;
+mod topics;
 
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use columns::wanted as wanted_columns;
@@ -15,22 +22,36 @@ pub use differences::{DIFFERENCES, Difference};
 
 use crate::cli::{CheckArgs, ReportFormat, exit};
 use crate::config::{Config, ConfigError};
-use crate::kafka::{self, Cluster, TopicCreation};
-use crate::outbox::TypeCatalog;
-use crate::postgres::preflight::{Check, CheckOutcome, Preflight};
-use crate::postgres::table::OutboxTable;
-use crate::postgres::{self, PostgresError};
-use columns::UsedColumn;
+use crate::postgres::preflight::{Check, CheckOutcome};
+use brokers::{Position, Target};
 use differences::Met;
+use progress::Progress;
 use report::{Report, Section, Show};
-use sample::Sample;
-
-const KAFKA_PATIENCE: Duration = Duration::from_secs(5);
+use source::Source;
 
 const CONFIGURATION: &str = "Configuration";
 
+/// What the operator counts on, beside the configuration.
+struct Wanted {
+    outage: Duration,
+    /// Topics of events, beside that of the first row.
+    topics: Vec<Arc<str>>,
+}
+
 pub async fn run(config: Config, args: &CheckArgs) -> u8 {
-    let report = examine(&config).await;
+    let progress = Progress::new();
+    let wanted = Wanted {
+        outage: args.outage,
+        topics: args
+            .topic
+            .iter()
+            .map(|topic| topic.as_str().into())
+            .collect(),
+    };
+    let report = tokio::select! {
+        report = examine(&config, &wanted, &progress) => report,
+        never = progress.tell() => match never {},
+    };
     print(&report, args);
     match report.outcome() {
         CheckOutcome::Error => exit::FAILED,
@@ -55,6 +76,7 @@ pub fn refusal(error: &ConfigError) -> String {
                 "found": found,
                 "remedy": fault.hint,
                 "sql": null,
+                "command": null,
             })
         })
         .collect();
@@ -74,12 +96,28 @@ fn print(report: &Report, args: &CheckArgs) {
     drop(std::io::stdout().write_all(text.as_bytes()));
 }
 
-async fn examine(config: &Config) -> Report {
-    let (cluster, seen) = tokio::join!(ask_kafka(config), Seen::of(config));
+async fn examine(config: &Config, wanted: &Wanted, progress: &Progress) -> Report {
+    let reaching = blocking(config, progress, brokers::reach);
+    let (reached, seen) = tokio::join!(reaching, source::examine(config, wanted, progress));
     let mut report = Report::new(config);
-    let (seen, unreachable) = match seen {
+    let (mut seen, unreachable) = match seen {
         Ok(seen) => (seen, None),
-        Err(error) => (Seen::default(), Some(failed(config, &error))),
+        Err(check) => (Source::default(), Some(check)),
+    };
+    let reached = reached.unwrap_or_else(Err);
+    let topics = events(config, wanted, &seen);
+    let target = blocking(config, progress, move |config, progress| {
+        brokers::examine(config, reached, &topics, progress)
+    });
+    let target = target.await.unwrap_or_else(|check| Target {
+        checks: vec![check],
+        ..Target::default()
+    });
+    let position = match (&target.position, &mut seen.walsender) {
+        (Position::Read(entry), Some(walsender)) => {
+            position::check(config, walsender, entry.as_ref()).await
+        }
+        _ => None,
     };
     let mut configuration = converters::checks(config, &seen.used);
     configuration.extend(columns::idle_patterns(config, &seen.tables));
@@ -91,7 +129,6 @@ async fn examine(config: &Config) -> Report {
         has_publication: seen.has_publication,
     };
     report.differences = differences::met(&met);
-    let kafka = kafka_checks(config, cluster, seen.sample.as_ref());
     report.sample = seen.sample;
     for (title, checks) in [
         (CONFIGURATION, configuration),
@@ -99,7 +136,10 @@ async fn examine(config: &Config) -> Report {
             "PostgreSQL",
             [seen.checks, unreachable.into_iter().collect()].concat(),
         ),
-        ("Kafka", kafka),
+        (
+            "Kafka",
+            [target.checks, position.into_iter().collect()].concat(),
+        ),
     ] {
         report.sections.push(Section { title, checks });
     }
@@ -110,6 +150,28 @@ async fn examine(config: &Config) -> Report {
     report
 }
 
+/// On a thread that may wait.
+async fn blocking<T: Send + 'static>(
+    config: &Config,
+    progress: &Progress,
+    work: impl FnOnce(&Config, &Progress) -> T + Send + 'static,
+) -> Result<T, Check> {
+    let (config, progress) = (config.clone(), progress.clone());
+    let done = tokio::task::spawn_blocking(move || work(&config, &progress)).await;
+    done.map_err(|error| Check::error("brokers", error.to_string(), "Report this."))
+}
+
+/// The topics of which it is known that events go there.
+fn events(config: &Config, wanted: &Wanted, seen: &Source) -> Vec<Arc<str>> {
+    let of_the_row = seen
+        .sample
+        .as_ref()
+        .and_then(|sample| sample.real_topic(config));
+    let topics = wanted.topics.iter().cloned().chain(of_the_row);
+    let topics: BTreeSet<Arc<str>> = topics.collect();
+    topics.into_iter().collect()
+}
+
 /// What a start would do is of no interest where it cannot.
 fn start(outcome: CheckOutcome, foretold: Option<Check>) -> Check {
     match (outcome, foretold) {
@@ -118,141 +180,6 @@ fn start(outcome: CheckOutcome, foretold: Option<Check>) -> Check {
             remedy: None,
             ..Check::error("start", "not before the errors above are mended", "")
         },
-    }
-}
-
-fn failed(config: &Config, error: &PostgresError) -> Check {
-    let named = ["host", "port", "database", "sslmode", "sslrootcert"];
-    let said = error.hint();
-    let hint = said.unwrap_or_else(|| "See the server's log for more.".to_owned());
-    let hint = named.iter().fold(hint, |hint, part| {
-        let key = format!("postgres.{part}");
-        hint.replace(&key, &config.door.spell(&key))
-    });
-    Check::error("connection", error.to_string(), hint)
-}
-
-/// What the database shows.
-#[derive(Default)]
-struct Seen {
-    checks: Vec<Check>,
-    start: Option<Check>,
-    has_publication: bool,
-    tables: Vec<OutboxTable>,
-    used: Vec<UsedColumn>,
-    sample: Option<Sample>,
-    /// Why there is no sample of a table whose columns suit.
-    row: Option<Check>,
-}
-
-impl Seen {
-    async fn of(config: &Config) -> Result<Self, PostgresError> {
-        let client = postgres::connect(&config.postgres).await?;
-        let wanted = columns::wanted(config);
-        let preflight = Preflight {
-            slot: &config.slot,
-            publication: &config.publication,
-            tables: &config.tables,
-            snapshot: &config.snapshot,
-            columns: &wanted,
-        };
-        let examined = preflight.run(&client).await?;
-        let mut seen = Self {
-            checks: [examined.server, examined.outbox].concat(),
-            start: Some(examined.start),
-            has_publication: examined.has_publication,
-            tables: examined.tables,
-            ..Self::default()
-        };
-        let oids: Vec<u32> = seen.tables.iter().map(|table| table.oid).collect();
-        let catalog = postgres::catalog::describe(&client, &oids, &[]).await?;
-        let suits = seen.look_at_columns(config, &catalog);
-        seen.checks.extend(examined.stream);
-        if let (true, Some(table)) = (suits, seen.tables.first()) {
-            match sample::take(config, &client, table, &catalog).await {
-                Ok(sample) => seen.sample = Some(sample),
-                Err(check) => seen.row = Some(check),
-            }
-        }
-        Ok(seen)
-    }
-
-    /// Whether a row can be routed, as far as columns go.
-    fn look_at_columns(&mut self, config: &Config, catalog: &TypeCatalog) -> bool {
-        for table in &self.tables {
-            let (checks, used) = columns::check(config, table, catalog);
-            self.checks.extend(checks);
-            for column in used {
-                if !self.used.contains(&column) {
-                    self.used.push(column);
-                }
-            }
-        }
-        self.checks
-            .iter()
-            .all(|check| check.name != "columns" || check.outcome != CheckOutcome::Error)
-    }
-}
-
-async fn ask_kafka(config: &Config) -> Result<Cluster, Check> {
-    let options = config.kafka.clone();
-    let asked = tokio::task::spawn_blocking(move || kafka::reach(&options, KAFKA_PATIENCE)).await;
-    let servers = config.door.spell("kafka.bootstrap.servers");
-    let hint = format!("Check {servers} and the security settings.");
-    match asked {
-        Ok(Ok(cluster)) => Ok(cluster),
-        Ok(Err(error)) => Err(Check::error("brokers", postgres::chain(&error), hint)),
-        Err(error) => Err(Check::error("brokers", error.to_string(), hint)),
-    }
-}
-
-fn kafka_checks(
-    config: &Config,
-    cluster: Result<Cluster, Check>,
-    sample: Option<&Sample>,
-) -> Vec<Check> {
-    let cluster = match cluster {
-        Ok(cluster) => cluster,
-        Err(check) => return vec![check],
-    };
-    let brokers = match cluster.brokers {
-        1 => "1 broker answers".to_owned(),
-        brokers => format!("{brokers} brokers answer"),
-    };
-    let mut checks = vec![Check::ok("brokers", brokers)];
-    if let Some(topic) = sample.and_then(Sample::real_topic) {
-        checks.push(topic_check(
-            config,
-            topic,
-            cluster.topics.get(&**topic).copied(),
-        ));
-    }
-    checks
-}
-
-fn topic_check(config: &Config, topic: &str, partitions: Option<usize>) -> Check {
-    let create = config.door.spell("topics.create");
-    match (partitions, &config.kafka.topic_creation) {
-        (Some(1), _) => Check::ok("topic", format!("\"{topic}\" has 1 partition")),
-        (Some(partitions), _) => {
-            Check::ok("topic", format!("\"{topic}\" has {partitions} partitions"))
-        }
-        (None, TopicCreation::Relay(_)) => Check::ok(
-            "topic",
-            format!("\"{topic}\" is not there or not visible: the relay makes it"),
-        ),
-        (None, TopicCreation::Brokers) => Check::warning(
-            "topic",
-            format!(
-                "\"{topic}\" is not there or not visible: the relay waits for it, unless the brokers make topics by themselves"
-            ),
-            format!("Make it, or let the relay do so: {create}=missing."),
-        ),
-        (None, TopicCreation::Nobody) => Check::warning(
-            "topic",
-            format!("\"{topic}\" is not there or not visible: the relay waits for it"),
-            "Make it.",
-        ),
     }
 }
 

@@ -101,6 +101,7 @@ impl Report {
                 "found": check.found,
                 "remedy": check.remedy,
                 "sql": check.sql,
+                "command": check.command,
             })
         };
         let checks: Vec<Value> = self
@@ -149,7 +150,11 @@ fn is_shown((_, _, origin): &(String, String, Origin), show: Show) -> bool {
 fn told(check: &Check) -> Vec<String> {
     let outcome = check.outcome.to_string();
     let mut lines = vec![format!("  {outcome:<8} {}: {}", check.name, check.found)];
-    for (what, text) in [("HINT", &check.remedy), ("SQL", &check.sql)] {
+    for (what, text) in [
+        ("HINT", &check.remedy),
+        ("SQL", &check.sql),
+        ("RUN", &check.command),
+    ] {
         if let Some(text) = text {
             lines.push(format!("           {what:<5} {text}"));
         }

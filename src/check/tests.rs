@@ -1,3 +1,4 @@
+use super::columns::UsedColumn;
 use super::report::Show;
 use super::*;
 use crate::config::Sources;
@@ -107,7 +108,7 @@ fn a_report_shows_what_somebody_set_and_secrets_never() {
         json["checks"][0],
         serde_json::json!({
             "section": "Kafka", "name": "brokers", "outcome": "error", "found": "none answers",
-            "remedy": "Start one.", "sql": "SELECT 1;",
+            "remedy": "Start one.", "sql": "SELECT 1;", "command": null,
         })
     );
 }

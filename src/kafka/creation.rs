@@ -135,6 +135,31 @@ pub(super) fn create<C: ClientContext>(
     topic: &str,
     settings: &TopicSettings,
 ) -> Result<(), RDKafkaErrorCode> {
+    ask(admin, topic, settings, AdminOptions::new())?;
+    tracing::info!(topic, "created the topic");
+    Ok(())
+}
+
+/// Whether it would be made: the brokers look at rights, name and settings, and make nothing.
+pub(super) fn rehearse<C: ClientContext>(
+    admin: &AdminClient<C>,
+    topic: &str,
+    settings: &TopicSettings,
+) -> Result<(), RDKafkaErrorCode> {
+    ask(
+        admin,
+        topic,
+        settings,
+        AdminOptions::new().validate_only(true),
+    )
+}
+
+fn ask<C: ClientContext>(
+    admin: &AdminClient<C>,
+    topic: &str,
+    settings: &TopicSettings,
+    request: AdminOptions,
+) -> Result<(), RDKafkaErrorCode> {
     let partitions = settings.partitions.map_or(BROKERS_DEFAULT, |number| {
         i32::try_from(number.get()).unwrap_or(i32::MAX)
     });
@@ -146,16 +171,12 @@ pub(super) fn create<C: ClientContext>(
     for (name, value) in &settings.configs {
         wanted = wanted.set(name, value);
     }
-    let request = AdminOptions::new()
+    let request = request
         .request_timeout(Some(REQUEST_TIMEOUT))
         .operation_timeout(Some(REQUEST_TIMEOUT));
     let created = wait_for(admin.create_topics([&wanted], &request))?;
     match created.into_iter().next() {
-        Some(Ok(_)) => {
-            tracing::info!(topic, "created the topic");
-            Ok(())
-        }
-        Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
+        Some(Ok(_)) | Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
         Some(Err((_, code))) => Err(code),
         None => Err(RDKafkaErrorCode::Fail),
     }

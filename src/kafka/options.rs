@@ -127,7 +127,7 @@ impl Options {
     }
 
     /// The largest record that is handed to the broker.
-    pub(super) fn message_max_bytes(&self) -> usize {
+    pub fn message_max_bytes(&self) -> usize {
         let chosen = self.properties.get("message.max.bytes");
         chosen
             .map_or(MESSAGE_MAX_BYTES, String::as_str)

@@ -75,6 +75,8 @@ pub enum PostgresError {
 /// The server looks for the publication as the catalog was at the row that it decodes.
 const YOUNGER_PUBLICATION: &str = "The publication has to be older than everything that the slot still has to send. If it was dropped and made again, drop the slot and start again: the retained rows are published again, and events that were already deleted are lost.";
 
+const POOLER: &str = "A pooler such as pgbouncer answers there. A replication session cannot be shared: put PostgreSQL's own address into postgres.url.";
+
 const NO_DATABASE: &str = "Check postgres.url and postgres.database. A database that was dropped has taken its replication slots with it: what was committed and not confirmed cannot be streamed any more.";
 
 impl PostgresError {
@@ -198,6 +200,7 @@ impl PostgresError {
 fn for_code(message: &ServerMessage) -> Option<String> {
     let hint = match message.sqlstate.as_str() {
         sqlstate::UNDEFINED_OBJECT => YOUNGER_PUBLICATION,
+        sqlstate::PROTOCOL_VIOLATION if message.message.contains("startup parameter") => POOLER,
         "28P01" => "Check the role's password.",
         "28000" => {
             "Let pg_hba.conf take this role from this address, for its database and for replication."

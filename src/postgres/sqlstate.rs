@@ -1,5 +1,6 @@
 //! Codes of PostgreSQL's manual, appendix A.
 
+pub const PROTOCOL_VIOLATION: &str = "08P01";
 pub const INVALID_CATALOG_NAME: &str = "3D000";
 pub const UNDEFINED_OBJECT: &str = "42704";
 pub const DUPLICATE_OBJECT: &str = "42710";

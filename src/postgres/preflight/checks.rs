@@ -1,14 +1,12 @@
 //! From facts of the server and the slot to checks.
 
-use std::time::Duration;
-
+use super::service::{Service, Takes};
 use super::{Check, SeenSlot, ServerFacts};
 use crate::postgres::slot::{
-    FAILOVER_SINCE, Leader, SlotDescription, SlotHolder, SlotOptions, SlotVerdict,
+    FAILOVER_SINCE, Leader, SlotDescription, SlotHolder, SlotOptions, SlotVerdict, WalStatus,
 };
 use crate::postgres::snapshot::StartPlan;
 use crate::postgres::table::OutboxTable;
-use crate::wire::quote_identifier;
 
 /// Older servers have no logical slots that can be watched and copied as it is done here.
 const OLDEST_VERSION: u32 = 140_000;
@@ -31,16 +29,41 @@ pub(super) fn server(facts: &ServerFacts) -> Vec<Check> {
     } else {
         Check::ok("primary", "this server takes writes")
     };
-    let wal_level = match facts.wal_level.as_str() {
-        "logical" => Check::ok("wal_level", "logical"),
-        other => Check::error(
-            "wal_level",
-            format!("{other}, expected logical"),
-            "Set it and restart the server; on a managed service it is the parameter for logical replication.",
-        )
-        .sql("ALTER SYSTEM SET wal_level = 'logical';"),
+    let service =
+        (facts.service != Service::Own).then(|| Check::ok("service", facts.service.to_string()));
+    let checks = [
+        Some(version),
+        service,
+        Some(primary),
+        Some(wal_level(facts)),
+    ];
+    checks.into_iter().flatten().collect()
+}
+
+fn wal_level(facts: &ServerFacts) -> Check {
+    let name = "wal_level";
+    if facts.wal_level == "logical" {
+        return Check::ok(name, "logical");
+    }
+    let (parameter, value) = facts.service.logical_parameter();
+    let set = match &facts.logical_parameter {
+        Some(set) => format!(" ({parameter} is {set})"),
+        None => String::new(),
     };
-    vec![version, primary, wal_level]
+    let found = format!("{}, expected logical{set}", facts.wal_level);
+    let remedy = match parameter {
+        "wal_level" => "Set it and restart the server.".to_owned(),
+        _ => format!(
+            "{} has {parameter} for it: set that and restart the server.",
+            facts.service
+        ),
+    };
+    facts.service.set(
+        Check::error(name, found, remedy),
+        parameter,
+        value,
+        Takes::Restart,
+    )
 }
 
 /// A new slot needs a place, and its snapshot another one for the temporary slot.
@@ -56,12 +79,13 @@ pub(super) fn capacity(facts: &ServerFacts, plan: StartPlan) -> [Check; 2] {
         if most - used >= wanted {
             return Check::ok(name, found);
         }
-        Check::error(
+        let check = Check::error(
             name,
             format!("{found}, {wanted} more needed"),
             format!("Drop what is not used, or raise {parameter} and restart the server."),
-        )
-        .sql(format!("ALTER SYSTEM SET {parameter} = {};", used + wanted))
+        );
+        let value = (used + wanted).to_string();
+        facts.service.set(check, parameter, &value, Takes::Restart)
     };
     [
         counted(
@@ -93,34 +117,15 @@ pub(super) fn role(facts: &ServerFacts) -> Check {
     if facts.replication || facts.managed_replication {
         return Check::ok("role", format!("\"{role}\" may replicate"));
     }
-    Check::error(
-        "role",
-        format!("\"{role}\" may not replicate"),
-        format!(
-            "Give it the right; on Amazon RDS: GRANT rds_replication TO {};",
-            quote_identifier(role)
-        ),
-    )
-    .sql(format!(
-        "ALTER ROLE {} REPLICATION;",
-        quote_identifier(role)
-    ))
-}
-
-/// Without a limit a stopped relay fills the disk; with one it loses the slot. Both are chosen here.
-pub(super) fn kept_log(facts: &ServerFacts) -> Check {
-    match facts.max_slot_wal_keep_size_mb {
-        ..0 => Check::warning(
-            "max_slot_wal_keep_size",
-            "not set: a slot that nobody reads keeps the log until the disk is full",
-            "Set it to what the disk can spare, well above what is written in the longest outage to survive.",
-        )
-        .sql("ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf();"),
-        limit_mb => Check::ok(
-            "max_slot_wal_keep_size",
-            format!("{limit_mb} MB: a slot that is further behind is lost"),
-        ),
-    }
+    let remedy = match facts.service {
+        Service::Own => "Give it the right as a superuser.",
+        Service::AmazonRds | Service::AmazonAurora => "Grant it as a member of rds_superuser.",
+        Service::CloudSql => "Give it the right as a member of cloudsqlsuperuser, as postgres is.",
+        Service::AlloyDb => "Give it the right as a member of alloydbsuperuser.",
+        Service::Azure => "Give it the right as the server's administrator (azure_pg_admin).",
+    };
+    Check::error("role", format!("\"{role}\" may not replicate"), remedy)
+        .sql(facts.service.allow_replication(role))
 }
 
 pub(super) fn slot(options: &SlotOptions, seen: &SeenSlot<'_>, plan: StartPlan) -> Check {
@@ -141,6 +146,18 @@ pub(super) fn slot(options: &SlotOptions, seen: &SeenSlot<'_>, plan: StartPlan) 
                 position(slot)
             ),
         ),
+        (Some(slot), None, SlotVerdict::Usable)
+            if slot.wal_status == Some(WalStatus::Unreserved) =>
+        {
+            Check::warning(
+                "slot",
+                format!(
+                    "\"{name}\" {}: the server may remove what it needs at its next checkpoint",
+                    position(slot)
+                ),
+                "Start the relay now, or raise max_slot_wal_keep_size first.",
+            )
+        }
         (Some(slot), None, SlotVerdict::Usable) => {
             Check::ok("slot", format!("\"{name}\" {}", position(slot)))
         }
@@ -252,28 +269,15 @@ fn standbys(facts: &ServerFacts) -> Option<Check> {
     })
 }
 
-/// How old a transaction may be before it is worth a word.
-const LONG: Duration = Duration::from_secs(60);
-
-/// A slot begins when all transactions that were open at its creation have ended.
-pub(super) fn open_transaction(facts: &ServerFacts, plan: StartPlan) -> Option<Check> {
-    let creates = matches!(
-        plan,
-        StartPlan::CreateSlot | StartPlan::SnapshotNewSlot | StartPlan::ReplaceLostSlot
-    );
-    let oldest = facts.oldest_transaction.as_ref()?;
-    (creates && oldest.age >= LONG).then(|| {
-        Check::warning(
-            "open transactions",
-            format!(
-                "process {}, application \"{}\", has been writing for {} s: a new slot waits for its end",
-                oldest.pid,
-                oldest.application.escape_debug(),
-                oldest.age.as_secs()
-            ),
-            format!("Let it end, or SELECT pg_terminate_backend({});", oldest.pid),
-        )
-    })
+/// Whether transactions that are open have to end first.
+pub(super) const fn makes_slot(plan: StartPlan) -> bool {
+    match plan {
+        StartPlan::CreateSlot | StartPlan::SnapshotNewSlot | StartPlan::ReplaceLostSlot => true,
+        StartPlan::Stream
+        | StartPlan::SnapshotBeside
+        | StartPlan::SnapshotOnly
+        | StartPlan::Refuse => false,
+    }
 }
 
 /// What the relay will do first.

@@ -3,17 +3,24 @@
 mod checks;
 mod facts;
 mod objects;
+mod service;
+mod settings;
 mod setup;
+mod writers;
 
 use std::fmt;
+use std::time::Duration;
 
 use tokio_postgres::Client;
 
-pub use facts::{OpenTransaction, ServerFacts, TableFacts};
+pub use facts::{ServerFacts, TableFacts};
+pub use service::Service;
+pub use settings::{ServerSettings, WalWritten};
 pub use setup::{SetupFacts, SetupKind, SetupStep, setup_steps};
+pub use writers::{OpenTransaction, Updater};
 
 use super::publication::{Publication, PublicationOptions};
-use super::slot::{Leader, SlotDescription, SlotOptions, SlotVerdict};
+use super::slot::{Leader, SlotDescription, SlotOptions, SlotStatistics, SlotVerdict};
 use super::snapshot::{SnapshotOptions, StartPlan};
 use super::table::{OutboxTable, TableFilter};
 use super::{ObjectError, PostgresError};
@@ -26,6 +33,15 @@ pub struct Preflight<'a> {
     pub tables: &'a TableFilter,
     pub snapshot: &'a SnapshotOptions,
     pub columns: &'a [WantedColumn],
+}
+
+/// What the operator counts on, and how the relay's sessions are.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes<'a> {
+    /// The longest outage of relay or Kafka after which the slot is still to be there.
+    pub outage: Duration,
+    pub wal_sender_timeout: Duration,
+    pub application_name: &'a str,
 }
 
 /// A column that the configuration names.
@@ -62,6 +78,8 @@ pub struct Check {
     pub remedy: Option<String>,
     /// The statement that does it, where there is one.
     pub sql: Option<String>,
+    /// The command line, likewise.
+    pub command: Option<String>,
 }
 
 /// All checks, by what they are about, and the tables that were found.
@@ -77,6 +95,9 @@ pub struct Examined {
     pub start: Check,
     pub has_publication: bool,
     pub tables: Vec<OutboxTable>,
+    pub slot: Option<SlotDescription>,
+    pub verdict: SlotVerdict,
+    pub plan: StartPlan,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,8 +112,14 @@ pub enum CheckOutcome {
 impl Preflight<'_> {
     /// All checks in order. An error of one does not keep the later ones from being made, as far as
     /// they can be made without it.
-    pub async fn run(&self, client: &Client) -> Result<Examined, PostgresError> {
+    pub async fn run(
+        &self,
+        client: &Client,
+        wishes: &Wishes<'_>,
+    ) -> Result<Examined, PostgresError> {
         let facts = ServerFacts::read(client).await?;
+        let settings = ServerSettings::read(client).await?;
+        let statistics = SlotStatistics::read(client, &self.slot.name).await?;
         let slot = SlotDescription::read(client, &self.slot.name).await?;
         let leader = Leader::read(client, &self.slot.name).await?;
         let verdict = match (&slot, &leader) {
@@ -108,12 +135,12 @@ impl Preflight<'_> {
         let mut server = checks::server(&facts);
         server.extend(checks::capacity(&facts, plan));
         server.push(checks::role(&facts));
-        server.push(checks::kept_log(&facts));
+        server.extend(settings::checks(&settings, &facts, &statistics, wishes));
         let (outbox, tables, owned) = self.outbox(client, &facts, plan).await?;
         let publication = Publication::read(client, &self.publication.name).await?;
         let has_publication = publication.is_some();
         let mut stream = match publication {
-            Some(found) => objects::publication(&found, self.publication, &tables),
+            Some(found) => objects::publication(&found, self.publication, &tables, self.columns),
             None => vec![objects::missing_publication(
                 self.publication,
                 self.tables,
@@ -129,8 +156,9 @@ impl Preflight<'_> {
         };
         stream.push(checks::slot(self.slot, &seen, plan));
         stream.extend(checks::failover(self.slot, slot.as_ref(), &facts));
-        if leader.is_none() {
-            stream.extend(checks::open_transaction(&facts, plan));
+        if leader.is_none() && checks::makes_slot(plan) {
+            let open = OpenTransaction::read(client).await?;
+            stream.extend(open.iter().filter_map(OpenTransaction::check));
         }
         Ok(Examined {
             server,
@@ -139,6 +167,9 @@ impl Preflight<'_> {
             start: checks::start(plan, &seen, &tables),
             has_publication,
             tables,
+            slot,
+            verdict,
+            plan,
         })
     }
 
@@ -163,6 +194,10 @@ impl Preflight<'_> {
                 role: &server.role,
             };
             checks.extend(objects::table(table, &rights, self.columns, plan));
+            checks.extend(writers::updates(
+                table,
+                &Updater::read(client, table).await?,
+            ));
         }
         Ok((checks, tables, owned))
     }
@@ -205,12 +240,20 @@ impl Check {
             found: found.into(),
             remedy,
             sql: None,
+            command: None,
         }
     }
 
     pub fn sql(self, sql: impl Into<String>) -> Self {
         Self {
             sql: Some(sql.into()),
+            ..self
+        }
+    }
+
+    pub fn command(self, command: impl Into<String>) -> Self {
+        Self {
+            command: Some(command.into()),
             ..self
         }
     }

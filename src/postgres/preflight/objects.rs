@@ -1,8 +1,10 @@
 //! From facts of the tables and the publication to checks.
 
-use super::{Check, CheckOutcome, ServerFacts, TableFacts, WantedColumn};
+use super::{Check, CheckOutcome, ColumnPurpose, ServerFacts, TableFacts, WantedColumn};
 use crate::pgoutput::ReplicaIdentity;
-use crate::postgres::publication::{self, Publication, PublicationMode, PublicationOptions};
+use crate::postgres::publication::{
+    self, Publication, PublicationMode, PublicationNote, PublicationOptions,
+};
 use crate::postgres::snapshot::StartPlan;
 use crate::postgres::table::{OutboxTable, TableFilter};
 use crate::wire::quote_identifier;
@@ -26,7 +28,7 @@ pub(super) fn table(
     };
     let mut checks = vec![Check::ok("table", format!("\"{name}\": {kind}"))];
     checks.extend(wanted.iter().filter_map(|wanted| column(table, wanted)));
-    checks.extend(identity(table));
+    checks.push(identity(table, wanted));
     if reads_rows(plan) {
         checks.push(readable(table, rights));
         checks.extend(policies(table, rights));
@@ -83,19 +85,38 @@ fn suggestion(table: &OutboxTable, wanted: &WantedColumn) -> String {
 
 /// PostgreSQL itself refuses an UPDATE where the publication sends updates and the table cannot say
 /// which row it was.
-fn identity(table: &OutboxTable) -> Option<Check> {
-    let identified = table.columns.iter().any(|column| column.is_key);
-    if identified || table.replica_identity == ReplicaIdentity::Full {
-        return None;
+fn identity(table: &OutboxTable, wanted: &[WantedColumn]) -> Check {
+    let (check, name) = ("replica identity", table.qualified_name());
+    let keys = table.columns.iter().filter(|column| column.is_key);
+    let keys: Vec<&str> = keys.map(|column| column.name.as_str()).collect();
+    match (table.replica_identity, keys.as_slice()) {
+        (ReplicaIdentity::Full, _) => Check::warning(
+            check,
+            format!("\"{name}\" has FULL: each DELETE writes the whole row to the log once more"),
+            "The relay needs inserts alone: the primary key is enough.",
+        )
+        .sql(format!(
+            "ALTER TABLE {} REPLICA IDENTITY DEFAULT;",
+            table.quoted_name()
+        )),
+        (_, []) => {
+            let mut ids = wanted
+                .iter()
+                .filter(|wanted| wanted.purpose == ColumnPurpose::Id);
+            let id = ids.next().map_or("id", |wanted| wanted.name.as_str());
+            Check::warning(
+                check,
+                format!("\"{name}\" has none: PostgreSQL refuses an UPDATE or DELETE of it once a publication sends those"),
+                "Give it a primary key, or let the publication send inserts only.",
+            )
+            .sql(format!(
+                "ALTER TABLE {} ADD PRIMARY KEY ({});",
+                table.quoted_name(),
+                quote_identifier(id)
+            ))
+        }
+        (_, keys) => Check::ok(check, format!("\"{name}\" has {}", keys.join(", "))),
     }
-    Some(Check::warning(
-        "replica identity",
-        format!(
-            "\"{}\" has none: PostgreSQL refuses an UPDATE or DELETE of it once a publication sends those",
-            table.qualified_name()
-        ),
-        "Give it a primary key, or let the publication send inserts only.",
-    ))
 }
 
 fn readable(table: &OutboxTable, rights: &Rights<'_>) -> Check {
@@ -134,6 +155,7 @@ pub(super) fn publication(
     publication: &Publication,
     options: &PublicationOptions,
     tables: &[OutboxTable],
+    wanted: &[WantedColumn],
 ) -> Vec<Check> {
     let name = &publication.name;
     if tables.is_empty() {
@@ -158,15 +180,73 @@ pub(super) fn publication(
         }
     };
     let mut checks = vec![verdict];
-    checks.extend(publication.notes(tables).into_iter().map(|note| {
-        let found = format!("\"{name}\": {note}");
-        let check = Check::new("publication", CheckOutcome::Warning, found, None);
-        match note.remedy(name) {
-            Some(sql) if sql.starts_with("ALTER") => check.sql(sql),
-            remedy => Check { remedy, ..check },
-        }
-    }));
+    let notes = publication.notes(tables).into_iter();
+    checks.extend(notes.map(|note| noted(publication, &note, tables, wanted)));
     checks
+}
+
+/// What is allowed but odd, and an error where events would lack what they need.
+fn noted(
+    publication: &Publication,
+    note: &PublicationNote,
+    tables: &[OutboxTable],
+    wanted: &[WantedColumn],
+) -> Check {
+    let name = &publication.name;
+    let found = format!("\"{name}\": {note}");
+    let check = Check::new("publication", CheckOutcome::Warning, found, None);
+    if let PublicationNote::ColumnList { columns, .. } = note {
+        let lacks = |wanted: &&WantedColumn| wanted.required && !columns.contains(&wanted.name);
+        let lacking: Vec<&str> = wanted
+            .iter()
+            .filter(lacks)
+            .map(|wanted| wanted.name.as_str())
+            .collect();
+        if !lacking.is_empty() {
+            let found = format!("{}; it lacks {}", check.found, lacking.join(", "));
+            let remedy = "Send all of them.";
+            return Check::error("publication", found, remedy)
+                .sql(whole_tables(publication, tables));
+        }
+    }
+    match (note, note.remedy(name)) {
+        (_, Some(sql)) if sql.starts_with("ALTER") => check.sql(sql),
+        (PublicationNote::RowFilter { .. }, _) => Check {
+            remedy: Some("Events of the other rows are never published. If that is not meant: send all of them.".to_owned()),
+            ..check.sql(whole_tables(publication, tables))
+        },
+        (PublicationNote::ColumnList { .. }, _) => Check {
+            remedy: Some("A column that is added later is not sent either: send all of them.".to_owned()),
+            ..check.sql(whole_tables(publication, tables))
+        },
+        (PublicationNote::OtherTables(_), _) => Check {
+            remedy: Some("Their rows are sent and dropped here: name the outbox alone.".to_owned()),
+            ..check.sql(whole_tables(publication, tables))
+        },
+        (PublicationNote::AllTables, remedy) => Check {
+            remedy,
+            sql: of_its_own(publication, tables),
+            ..check
+        },
+        (_, remedy) => Check { remedy, ..check },
+    }
+}
+
+/// A publication FOR ALL TABLES cannot be narrowed.
+fn of_its_own(publication: &Publication, tables: &[OutboxTable]) -> Option<String> {
+    let name = format!("{}_only", publication.name).parse().ok()?;
+    let options = PublicationOptions::new(name);
+    Some(format!("{};", publication::create_sql(&options, tables)))
+}
+
+/// The outbox alone, with all rows and columns.
+fn whole_tables(publication: &Publication, tables: &[OutboxTable]) -> String {
+    let names: Vec<String> = tables.iter().map(OutboxTable::quoted_name).collect();
+    let publication = quote_identifier(publication.name.as_str());
+    format!(
+        "ALTER PUBLICATION {publication} SET TABLE {};",
+        names.join(", ")
+    )
 }
 
 pub(super) fn missing_publication(

@@ -14,11 +14,12 @@ fn healthy() -> ServerFacts {
         database: "shop".into(),
         in_recovery: false,
         wal_level: "logical".into(),
+        service: Service::Own,
+        logical_parameter: None,
         max_replication_slots: 10,
         used_replication_slots: 1,
         max_wal_senders: 10,
         used_wal_senders: 1,
-        max_slot_wal_keep_size_mb: 50_000,
         synchronized_standby_slots: Some("standby".into()),
         sync_replication_slots: Some(true),
         role: "relay".into(),
@@ -26,7 +27,6 @@ fn healthy() -> ServerFacts {
         replication: true,
         managed_replication: false,
         may_create: true,
-        oldest_transaction: None,
     }
 }
 
@@ -101,11 +101,6 @@ fn a_good_server_has_nothing_to_say() {
         [("replication slots", Ok), ("WAL senders", Ok)]
     );
     assert_eq!(checks::role(&facts).outcome, Ok);
-    assert_eq!(checks::kept_log(&facts).outcome, Ok);
-    assert_eq!(
-        checks::open_transaction(&facts, StartPlan::CreateSlot),
-        None
-    );
 }
 
 #[test]
@@ -158,28 +153,104 @@ fn each_fault_of_the_server_is_named_with_its_remedy() {
         ..plain
     };
     assert_eq!(checks::role(&managed).outcome, CheckOutcome::Ok);
-    let unlimited = ServerFacts {
-        max_slot_wal_keep_size_mb: -1,
-        ..healthy()
-    };
-    assert_eq!(checks::kept_log(&unlimited).outcome, CheckOutcome::Warning);
 }
 
 #[test]
-fn a_long_transaction_is_named_when_a_slot_has_to_wait_for_it() {
-    let facts = ServerFacts {
-        oldest_transaction: Some(OpenTransaction {
-            pid: 7,
-            age: Duration::from_secs(90),
-            application: "batch".into(),
-        }),
-        ..healthy()
+fn on_a_managed_service_the_remedy_is_the_services_own() {
+    let told = |service: Service, parameter: Option<&str>| {
+        let facts = ServerFacts {
+            service,
+            logical_parameter: parameter.map(str::to_owned),
+            wal_level: "replica".into(),
+            replication: false,
+            ..healthy()
+        };
+        let [_, about, _, level] = <[Check; 4]>::try_from(checks::server(&facts)).unwrap();
+        let role = checks::role(&facts).sql.unwrap();
+        (about.found, level.found, level.command.unwrap(), role)
     };
-    assert_eq!(checks::open_transaction(&facts, StartPlan::Stream), None);
-    let check = checks::open_transaction(&facts, StartPlan::SnapshotNewSlot).unwrap();
+    let (service, found, command, role) = told(Service::AmazonRds, Some("off"));
+    assert_eq!(service, "Amazon RDS");
     assert_eq!(
-        check.found,
-        "process 7, application \"batch\", has been writing for 90 s: a new slot waits for its end"
+        found,
+        "replica, expected logical (rds.logical_replication is off)"
+    );
+    assert!(
+        command.contains("ParameterName=rds.logical_replication,ParameterValue=1"),
+        "{command}"
+    );
+    assert_eq!(role, "GRANT rds_replication TO \"relay\";");
+    let (_, _, command, role) = told(Service::CloudSql, Some("off"));
+    assert!(
+        command.ends_with("cloudsql.logical_decoding=on"),
+        "{command}"
+    );
+    assert_eq!(role, "ALTER ROLE \"relay\" REPLICATION;");
+    let (_, found, command, _) = told(Service::Azure, None);
+    assert_eq!(found, "replica, expected logical");
+    assert!(
+        command.ends_with("--name wal_level --value logical"),
+        "{command}"
+    );
+}
+
+#[test]
+fn a_long_transaction_is_named_with_what_ends_it() {
+    let session = |application: Option<&str>, seconds| OpenTransaction::Session {
+        pid: 7,
+        application: application.map(str::to_owned),
+        open_for: Duration::from_secs(seconds),
+    };
+    let told = |open: &OpenTransaction| {
+        let check = open.check()?;
+        Some((check.found, check.sql.unwrap()))
+    };
+    assert_eq!(told(&session(Some("batch"), 3)), None);
+    let waits = "a new slot waits for its end";
+    let end = "SELECT pg_terminate_backend(7);".to_owned();
+    assert_eq!(
+        told(&session(Some("batch"), 90)),
+        Some((
+            format!("process 7, application \"batch\", has been writing for 90 s: {waits}"),
+            end.clone()
+        ))
+    );
+    assert_eq!(
+        told(&session(None, 2)),
+        Some((
+            format!(
+                "process 7 has been writing for more than 2 s (who it is takes pg_read_all_stats to see): {waits}"
+            ),
+            end
+        ))
+    );
+    let prepared = OpenTransaction::Prepared {
+        gid: "it's".into(),
+        open_for: Duration::from_secs(5),
+    };
+    assert_eq!(
+        told(&prepared),
+        Some((
+            format!("the prepared transaction \"it\\'s\" has been there for 5 s: {waits}"),
+            "ROLLBACK PREPARED 'it''s';".to_owned()
+        ))
+    );
+}
+
+#[test]
+fn a_slot_that_the_next_checkpoint_may_lose_is_a_warning() {
+    let options = SlotOptions::new("outbox".parse().unwrap());
+    let slot = SlotDescription {
+        wal_status: Some(WalStatus::Unreserved),
+        ..described()
+    };
+    let seen = seen(Some(&slot), &SlotVerdict::Usable);
+    let check = checks::slot(&options, &seen, StartPlan::Stream);
+    assert_eq!(check.outcome, CheckOutcome::Warning);
+    assert!(
+        check
+            .found
+            .ends_with("the server may remove what it needs at its next checkpoint")
     );
 }
 
@@ -211,6 +282,7 @@ fn a_missing_column_is_an_error_with_the_nearest_name() {
                 "column \"seq\" of \"public.outbox\" does not exist",
                 "Set table.fields.additional.placement to one of: id, aggregate_id, payload."
             ),
+            Check::ok("replica identity", "\"public.outbox\" has id"),
         ]
     );
 }
@@ -240,11 +312,18 @@ fn the_right_to_read_counts_only_when_rows_are_read() {
         ]
     );
     let checked = |plan| outcomes(&objects::table(&outbox(), &closed, &[], plan));
-    assert_eq!(checked(StartPlan::Stream), [("table", CheckOutcome::Ok)]);
+    assert_eq!(
+        checked(StartPlan::Stream),
+        [
+            ("table", CheckOutcome::Ok),
+            ("replica identity", CheckOutcome::Ok)
+        ]
+    );
     assert_eq!(
         checked(StartPlan::SnapshotNewSlot),
         [
             ("table", CheckOutcome::Ok),
+            ("replica identity", CheckOutcome::Ok),
             ("SELECT", CheckOutcome::Error),
             ("row security", CheckOutcome::Error)
         ]

@@ -1,0 +1,102 @@
+//! The brokers and the topics that the relay writes to, with the rights that it needs there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::progress::Progress;
+use super::topics::{Purpose, Seen, TopicChecks};
+use crate::config::Config;
+use crate::journal::Entry;
+use crate::kafka::{self, Inspector};
+use crate::postgres;
+use crate::postgres::preflight::Check;
+use crate::relay;
+
+const SIDE: &str = "Kafka";
+const REACH_PATIENCE: Duration = Duration::from_secs(5);
+/// All questions for topics together.
+const TOPICS_PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+pub(super) struct Target {
+    pub(super) checks: Vec<Check>,
+    pub(super) position: Position,
+}
+
+/// The position journal's word.
+#[derive(Default)]
+pub(super) enum Position {
+    /// There is no journal, or it cannot be read, for a reason that is told.
+    #[default]
+    Unread,
+    Read(Option<Entry>),
+}
+
+/// Is there anyone to ask? Blocks.
+pub(super) fn reach(config: &Config, progress: &Progress) -> Result<usize, Check> {
+    progress.asks(SIDE, "the brokers");
+    let reached = kafka::reach(&config.kafka, REACH_PATIENCE);
+    progress.done(SIDE);
+    reached.map(|cluster| cluster.brokers).map_err(|error| {
+        let servers = config.door.spell("kafka.bootstrap.servers");
+        let hint = format!("Check {servers} and the security settings.");
+        Check::error("brokers", postgres::chain(&error), hint)
+    })
+}
+
+/// Asks for each topic. Blocks.
+pub(super) fn examine(
+    config: &Config,
+    brokers: Result<usize, Check>,
+    events: &[Arc<str>],
+    progress: &Progress,
+) -> Target {
+    let mut target = Target::default();
+    let brokers = match brokers {
+        Ok(brokers) => brokers,
+        Err(check) => {
+            target.checks.push(check);
+            return target;
+        }
+    };
+    let answer = match brokers {
+        1 => "1 broker answers".to_owned(),
+        brokers => format!("{brokers} brokers answer"),
+    };
+    target.checks.push(Check::ok("brokers", answer));
+    let inspector = match Inspector::new(&config.kafka, TOPICS_PATIENCE) {
+        Ok(inspector) => inspector,
+        Err(error) => {
+            let check = Check::error("topics", postgres::chain(&error), "Report this.");
+            target.checks.push(check);
+            return target;
+        }
+    };
+    let mut topics = TopicChecks::new(config, &inspector, brokers);
+    progress.asks(SIDE, "the topics of events");
+    for topic in events {
+        topics.look(topic, Purpose::Events);
+    }
+    progress.asks(SIDE, "the dead-letter topic");
+    if let Some(topic) = &config.router.dead_letter_topic {
+        topics.look(topic, Purpose::DeadLetters);
+    }
+    progress.asks(SIDE, "the position journal");
+    if let Some(journal) = &config.relay.journal {
+        target.position = match topics.look(&journal.topic, Purpose::Journal) {
+            // One that does not exist has no entry.
+            Seen::Missing => Position::Read(None),
+            Seen::There => match relay::stored_position(&config.kafka, journal) {
+                Ok(entry) => Position::Read(entry),
+                Err(error) => {
+                    topics.unread(&error);
+                    Position::Unread
+                }
+            },
+            Seen::Unknown => Position::Unread,
+        };
+    }
+    progress.done(SIDE);
+    target.checks.append(&mut topics.checks);
+    target
+}
