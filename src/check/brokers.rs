@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::progress::Progress;
-use super::topics::{Purpose, Seen, TopicChecks};
+use super::topics::{self, Purpose, Seen, TopicChecks};
 use crate::config::Config;
 use crate::journal::Entry;
 use crate::kafka::{self, Inspector};
@@ -23,13 +23,41 @@ pub(super) struct Target {
     pub(super) position: Position,
 }
 
-/// The position journal's word.
-#[derive(Default)]
+/// What can be known of the journal's entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Position {
     /// There is no journal, or it cannot be read, for a reason that is told.
     #[default]
-    Unread,
-    Read(Option<Entry>),
+    Hidden,
+    /// A topic that does not exist has no entry.
+    Absent,
+    ToBeRead,
+}
+
+impl Target {
+    /// The newest entry, where the topic has one; and whether that is known.
+    pub(super) async fn read(
+        &mut self,
+        config: &Config,
+        progress: &Progress,
+    ) -> Option<Option<Entry>> {
+        let journal = match (self.position, &config.relay.journal) {
+            (Position::ToBeRead, Some(journal)) => journal.clone(),
+            (Position::Absent, _) => return Some(None),
+            _ => return None,
+        };
+        progress.asks(SIDE, "the journal's entry");
+        let read = relay::read_journal(config.kafka.clone(), journal).await;
+        progress.done(SIDE);
+        let read = read.and_then(|stored| stored.unreadable.map_or(Ok(stored.newest), Err));
+        match read {
+            Ok(entry) => Some(entry),
+            Err(error) => {
+                self.checks.push(topics::unread(&error));
+                None
+            }
+        }
+    }
 }
 
 /// Is there anyone to ask? Blocks.
@@ -84,16 +112,9 @@ pub(super) fn examine(
     progress.asks(SIDE, "the position journal");
     if let Some(journal) = &config.relay.journal {
         target.position = match topics.look(&journal.topic, Purpose::Journal) {
-            // One that does not exist has no entry.
-            Seen::Missing => Position::Read(None),
-            Seen::There => match relay::stored_position(&config.kafka, journal) {
-                Ok(entry) => Position::Read(entry),
-                Err(error) => {
-                    topics.unread(&error);
-                    Position::Unread
-                }
-            },
-            Seen::Unknown => Position::Unread,
+            Seen::Missing => Position::Absent,
+            Seen::There => Position::ToBeRead,
+            Seen::Unknown => Position::Hidden,
         };
     }
     progress.done(SIDE);

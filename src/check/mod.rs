@@ -23,7 +23,7 @@ pub use differences::{DIFFERENCES, Difference};
 use crate::cli::{CheckArgs, ReportFormat, exit};
 use crate::config::{Config, ConfigError};
 use crate::postgres::preflight::{Check, CheckOutcome};
-use brokers::{Position, Target};
+use brokers::Target;
 use differences::Met;
 use progress::Progress;
 use report::{Report, Section, Show};
@@ -109,14 +109,13 @@ async fn examine(config: &Config, wanted: &Wanted, progress: &Progress) -> Repor
     let target = blocking(config, progress, move |config, progress| {
         brokers::examine(config, reached, &topics, progress)
     });
-    let target = target.await.unwrap_or_else(|check| Target {
+    let mut target = target.await.unwrap_or_else(|check| Target {
         checks: vec![check],
         ..Target::default()
     });
-    let position = match (&target.position, &mut seen.walsender) {
-        (Position::Read(entry), Some(walsender)) => {
-            position::check(config, walsender, entry.as_ref()).await
-        }
+    let known = target.read(config, progress).await;
+    let position = match (&known, &mut seen.walsender) {
+        (Some(entry), Some(walsender)) => position::check(config, walsender, entry.as_ref()).await,
         _ => None,
     };
     let mut configuration = converters::checks(config, &seen.used);

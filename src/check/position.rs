@@ -63,6 +63,10 @@ fn judged(
     let confirmed = entry.map(|entry| entry.confirmed_lsn);
     match judge(entry, server, stands) {
         Ok(Knowledge::None) => Check::ok(NAME, "the journal has no word on this slot yet"),
+        Ok(Knowledge::Dropped) => Check::ok(
+            NAME,
+            "the slot was dropped on purpose: the next one begins without a claim",
+        ),
         Ok(Knowledge::Known { repeats_from: None }) => Check::ok(
             NAME,
             format!(

@@ -47,6 +47,16 @@ const LETTER_BYTES: u64 = 4096;
 /// The least age that a record of a long outage may have.
 const DAY_MS: u64 = 86_400_000;
 
+/// The journal's topic is there, and its entry cannot be had.
+pub(super) fn unread(error: &RelayError) -> Check {
+    let problem = error.problem();
+    let found = match problem.detail {
+        Some(detail) => format!("{}. {detail}", problem.message),
+        None => problem.message,
+    };
+    Check::error("journal topic", found, problem.hint.unwrap_or_default())
+}
+
 impl<'a> TopicChecks<'a> {
     pub(super) fn new(config: &'a Config, inspector: &'a Inspector, brokers: usize) -> Self {
         Self {
@@ -77,16 +87,6 @@ impl<'a> TopicChecks<'a> {
                 Seen::Unknown
             }
         }
-    }
-
-    pub(super) fn unread(&mut self, error: &RelayError) {
-        let problem = error.problem();
-        let found = match problem.detail {
-            Some(detail) => format!("{}. {detail}", problem.message),
-            None => problem.message,
-        };
-        let hint = problem.hint.unwrap_or_default();
-        self.checks.push(Check::error("journal topic", found, hint));
     }
 
     fn found(&self, topic: &str, purpose: Purpose, seen: &SeenTopic) -> Check {

@@ -4,67 +4,16 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Relay, Scene, Version};
-
-struct Checked {
-    status: i32,
-    report: Value,
-    text: String,
-}
-
-impl Checked {
-    fn by(scene: &Scene, user: &str, settings: &[&str], flags: &[&str]) -> Self {
-        let base = [
-            format!("postgres.url={}", scene.postgres.url_of(user)),
-            format!("kafka.bootstrap.servers={}", scene.kafka.servers()),
-            "slot.name=outbox".to_owned(),
-            "publication.name=outbox".to_owned(),
-            "outbox.headers=seq".to_owned(),
-        ];
-        let settings = settings.iter().map(|setting| (*setting).to_owned());
-        let settings = base.into_iter().chain(settings);
-        let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
-            .arg("check")
-            .args(settings.flat_map(|setting| ["--set".to_owned(), setting]))
-            .args(flags)
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        Self {
-            status: output.status.code().unwrap(),
-            report: serde_json::from_str(&text).unwrap_or_default(),
-            text,
-        }
-    }
-
-    /// `name: found` of each check that is not well, with what to do.
-    fn faults(&self) -> Vec<String> {
-        let checks = self.report["checks"].as_array().unwrap();
-        let faults = checks.iter().filter(|check| check["outcome"] != "ok");
-        faults.map(line).collect()
-    }
-
-    fn found(&self, name: &str) -> Vec<String> {
-        let checks = self.report["checks"].as_array().unwrap();
-        let named = checks.iter().filter(|check| check["name"] == name);
-        named.map(line).collect()
-    }
-}
-
-fn line(check: &Value) -> String {
-    let of = |field: &str| check[field].as_str().unwrap_or_default();
-    let parts = [
-        format!("{} {}: {}", of("outcome"), of("name"), of("found")),
-        of("remedy").to_owned(),
-        of("sql").to_owned(),
-    ];
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(" | ")
-}
+use crate::support::{Checked, Relay, Scene, Version};
 
 /// What no test server has, and what this table is meant to be like.
 const WARNED: &str = "warning max_slot_wal_keep_size";
 const NO_START: &str = "error start: not before the errors above are mended";
+
+fn checked(scene: &Scene, user: &str, settings: &[&str], flags: &[&str]) -> Checked {
+    let servers = [scene.postgres.url_of(user), scene.kafka.servers()];
+    Checked::by(servers, settings, flags)
+}
 
 async fn scene() -> Scene {
     let scene = Scene::open(Version::V18, &[]).await;
@@ -94,7 +43,7 @@ async fn check_shows_a_good_set_up_and_names_what_is_wrong_with_a_bad_one() {
 }
 
 fn a_good_set_up_shows_a_row_on_the_wire(scene: &Scene) {
-    let good = Checked::by(scene, "relay", &[], &["--format", "json"]);
+    let good = checked(scene, "relay", &[], &["--format", "json"]);
     assert_eq!(good.status, 0, "{}", good.text);
     let faults = good.faults();
     assert!(
@@ -122,7 +71,7 @@ fn a_good_set_up_shows_a_row_on_the_wire(scene: &Scene) {
     assert_eq!(sample["value"], serde_json::json!({"bytes": 18}));
     assert!(!good.text.contains("secret"), "{}", good.text);
 
-    let shown = Checked::by(scene, "relay", &[], &["--show-payload"]);
+    let shown = checked(scene, "relay", &[], &["--show-payload"]);
     for part in [
         "topic        outbox.event.order",
         "key          ORD-1",
@@ -185,12 +134,12 @@ fn each_fault_comes_with_its_remedy(scene: &Scene) {
             "poor",
             &[],
             &[
-                "error role: \"poor\" may not replicate | Give it the right; on Amazon RDS: GRANT rds_replication TO \"poor\"; | ALTER ROLE \"poor\" REPLICATION;",
+                "error role: \"poor\" may not replicate | Give it the right as a superuser. | ALTER ROLE \"poor\" REPLICATION;",
                 "error SELECT: role \"poor\" cannot read \"public.outbox\", and a snapshot is wanted | Grant it as the table's owner, or choose the snapshot mode no_data. | GRANT USAGE ON SCHEMA \"public\" TO \"poor\"; GRANT SELECT ON \"public\".\"outbox\" TO \"poor\";",
             ],
         ),
     ] {
-        let checked = Checked::by(scene, user, settings, &["--format", "json"]);
+        let checked = checked(scene, user, settings, &["--format", "json"]);
         let mut faults = checked.faults();
         faults.retain(|fault| !fault.starts_with(WARNED));
         let mut expected: Vec<&str> = expected.to_vec();
@@ -209,7 +158,7 @@ async fn without_rows_one_is_made_up(scene: &Scene) {
         .batch_execute("DELETE FROM outbox")
         .await
         .unwrap();
-    let checked = Checked::by(scene, "relay", &[], &["--format", "json", "--show-payload"]);
+    let checked = checked(scene, "relay", &[], &["--format", "json", "--show-payload"]);
     let sample = &checked.report["sample"];
     assert_eq!(sample["made_up"], "the table holds none");
     assert_eq!(
@@ -223,7 +172,7 @@ async fn without_rows_one_is_made_up(scene: &Scene) {
 async fn beside_a_relay_another_one_would_stand_by(scene: &Scene) {
     let relay = Relay::start(&scene.postgres, &scene.kafka, &[]);
     relay.wait_for_state("streaming").await;
-    let beside = Checked::by(scene, "relay", &[], &["--format", "json"]);
+    let beside = checked(scene, "relay", &[], &["--format", "json"]);
     assert_eq!(beside.status, 0, "{}", beside.text);
     let slot = beside.found("slot");
     assert!(

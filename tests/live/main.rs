@@ -21,6 +21,7 @@ mod kill_points;
 mod lost;
 mod network;
 mod oncall;
+mod preflight;
 mod replay;
 mod security;
 mod setup;

@@ -93,6 +93,7 @@ fn a_check_for_programs_says_in_json_what_is_wrong_with_the_configuration() {
                 "found": "property \"acks\" must stay at \"all\": a record counts as delivered when every in-sync replica has it",
                 "remedy": null,
                 "sql": null,
+                "command": null,
             }],
         })
     );

@@ -10,6 +10,7 @@ pub enum Operation {
     Write = 4,
     Create = 5,
     Describe = 8,
+    DescribeConfigs = 10,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -33,7 +33,7 @@ pub struct Postgres {
 }
 
 /// postgres refuses to run as root.
-fn server_user() -> Option<(u32, u32)> {
+pub(super) fn server_user() -> Option<(u32, u32)> {
     let is_root = fs::metadata("/proc/self")
         .is_ok_and(|this| std::os::unix::fs::MetadataExt::uid(&this) == 0);
     if !is_root {
