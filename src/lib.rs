@@ -13,13 +13,14 @@
 //! ```
 //!
 //! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`], [`java`],
-//! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`], [`journal`].
+//! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`], [`journal`], [`connect`].
 //! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`redrive`], [`setup`], [`snapshot`], [`status`], [`demo`], [`healthcheck`].
 
 pub mod ack;
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod connect;
 pub mod demo;
 pub mod healthcheck;
 pub mod java;

@@ -5,17 +5,21 @@
 //! With protocol 1 the server sends only committed transactions, so a row leaves as it arrives,
 //! inside its transaction; only the confirmation waits for the commit.
 
+mod error;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::Arc;
 
 use crate::ack::{AckTracker, ConfirmedCommit, Limits, Outcome, Resend, Ticket, Window};
+use crate::connect::{NotFound, Passed, Search, Taken};
 use crate::lsn::Lsn;
 use crate::outbox::{Change, Operation, TypeCatalog};
-use crate::pgoutput::{self, Begin, Commit, DecodeError, Message, Relation, RelationCache, Tuple};
+use crate::pgoutput::{self, Begin, Commit, Message, Relation, RelationCache, Tuple};
 use crate::router::dead_letter::{Origin, Reason};
 use crate::router::{DropReason, EventRouter, Note, Record, RouteError, Routed};
 use crate::timestamp::Timestamp;
+
+pub use error::{PipelineError, Unroutable};
 
 #[derive(Debug)]
 pub struct Pipeline {
@@ -26,6 +30,9 @@ pub struct Pipeline {
     tracker: AckTracker,
     window: Window,
     open: Option<OpenTransaction>,
+    /// What Kafka Connect has delivered is passed over, and nothing is confirmed, until its end.
+    search: Option<Search>,
+    passed: Option<Passed>,
     /// Issued and not yet taken by the shell.
     outgoing: Resend,
     /// One for each record of the window, where a record may become a dead letter; `None` where it
@@ -58,38 +65,12 @@ pub struct Counters {
     pub notes: BTreeMap<Note, u64>,
 }
 
-/// The stream cannot go on past this place. Nothing at or behind it has been issued.
-#[derive(Debug)]
-pub enum PipelineError {
-    Decode {
-        lsn: Lsn,
-        source: DecodeError,
-    },
-    /// A message that protocol 1 does not allow here.
-    OutOfOrder {
-        lsn: Lsn,
-        message: &'static str,
-        expected: &'static str,
-    },
-    Route(Box<Unroutable>),
-}
-
 /// An event that went to the dead-letter topic instead, for the shell to tell of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     pub reason: Reason,
     pub origin: Origin,
     pub event_id: Option<String>,
-}
-
-/// A row that has no record: where it stands and why.
-#[derive(Debug)]
-pub struct Unroutable {
-    pub table: String,
-    pub commit_lsn: Lsn,
-    /// Its place among the rows of its transaction, from 1.
-    pub row: u64,
-    pub source: RouteError,
 }
 
 impl Pipeline {
@@ -101,6 +82,8 @@ impl Pipeline {
             tracker: AckTracker::new(Lsn::ZERO),
             window: Window::new(limits),
             open: None,
+            search: None,
+            passed: None,
             outgoing: Vec::new(),
             origins: VecDeque::new(),
             last_dead_letter: None,
@@ -130,9 +113,21 @@ impl Pipeline {
         self.received = self.received.max(lsn);
     }
 
+    /// The stream that has started is passed over up to the place where Kafka Connect stopped. One
+    /// that does not have the place ends with an error, and nothing of it was confirmed.
+    pub fn start_after(&mut self, search: Search) {
+        self.search = Some(search);
+    }
+
+    /// The end of what Kafka Connect had delivered was found since this was asked.
+    pub fn take_passed(&mut self) -> Option<Passed> {
+        self.passed.take()
+    }
+
     /// The stream ended. The server sends an unfinished transaction again from its start.
     pub fn end_stream(&mut self) {
         self.open = None;
+        self.search = None;
         self.tracker.abandon_open();
     }
 
@@ -184,10 +179,16 @@ impl Pipeline {
     }
 
     /// The server has sent everything before `wal_end`.
-    pub fn handle_keepalive(&mut self, wal_end: Lsn) {
+    pub fn handle_keepalive(&mut self, wal_end: Lsn) -> Result<(), PipelineError> {
         self.received = self.received.max(wal_end);
-        self.tracker.idle_at(wal_end, self.window.next_ticket());
-        self.advance();
+        if self.open.is_none() {
+            self.look_for_connector(wal_end, |search| search.idle_at(wal_end))?;
+        }
+        if self.search.is_none() {
+            self.tracker.idle_at(wal_end, self.window.next_ticket());
+            self.advance();
+        }
+        Ok(())
     }
 
     /// One row of a snapshot taken at `consistent_point`.
@@ -330,7 +331,7 @@ impl Pipeline {
         }
         self.open = Some(OpenTransaction { begin, rows: 0 });
         self.tracker.begin();
-        Ok(())
+        self.look_for_connector(lsn, |search| search.begin(&begin))
     }
 
     fn commit(&mut self, lsn: Lsn, commit: Commit) -> Result<(), PipelineError> {
@@ -342,6 +343,11 @@ impl Pipeline {
             });
         };
         self.received = self.received.max(commit.end_lsn);
+        self.look_for_connector(lsn, |search| search.commit(commit.end_lsn))?;
+        if self.search.is_some() {
+            self.tracker.abandon_open();
+            return Ok(());
+        }
         self.counters.transactions += 1;
         let largest = &mut self.counters.largest_transaction_records;
         *largest = open.rows.max(*largest);
@@ -383,7 +389,32 @@ impl Pipeline {
         // Counted first: the transaction of a row that cannot be routed is one that waits.
         let rows = open.rows + 1;
         self.open = Some(OpenTransaction { rows, ..open });
-        self.route(&change, rows)
+        let mut taken = Taken::ToPublish;
+        self.look_for_connector(lsn, |search| {
+            taken = search.row(lsn, operation == Operation::Insert);
+            Ok(())
+        })?;
+        match taken {
+            Taken::Delivered => Ok(()),
+            Taken::ToPublish => self.route(&change, rows),
+        }
+    }
+
+    /// Takes a step of the search, where there is one.
+    fn look_for_connector(
+        &mut self,
+        lsn: Lsn,
+        step: impl FnOnce(&mut Search) -> Result<(), NotFound>,
+    ) -> Result<(), PipelineError> {
+        let Some(search) = &mut self.search else {
+            return Ok(());
+        };
+        step(search).map_err(|source| PipelineError::ConnectorOffset { lsn, source })?;
+        if let Some(passed) = search.passed() {
+            self.passed = Some(passed);
+            self.search = None;
+        }
+        Ok(())
     }
 
     fn route(&mut self, change: &Change<'_, '_>, row: u64) -> Result<(), PipelineError> {
@@ -462,38 +493,5 @@ fn origin(change: &Change<'_, '_>, row: u64) -> Origin {
         commit_lsn: change.commit_lsn,
         commit_time: change.commit_time,
         row,
-    }
-}
-
-impl fmt::Display for PipelineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Decode { lsn, .. } => write!(f, "message at {lsn} cannot be decoded"),
-            Self::OutOfOrder {
-                lsn,
-                message,
-                expected,
-            } => {
-                write!(
-                    f,
-                    "message at {lsn} is out of order: found {message}, expected {expected}"
-                )
-            }
-            Self::Route(unroutable) => write!(
-                f,
-                "row {} of the transaction that commits at {} in table \"{}\" cannot be routed",
-                unroutable.row, unroutable.commit_lsn, unroutable.table
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PipelineError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Decode { source, .. } => Some(source),
-            Self::OutOfOrder { .. } => None,
-            Self::Route(unroutable) => Some(&unroutable.source),
-        }
     }
 }

@@ -2,8 +2,10 @@
 
 mod patterns;
 pub(crate) mod regex;
+mod serialized;
 
 pub use patterns::{Pattern, PatternError, PatternList};
+pub use serialized::{ByteMap, SerializedError, read_byte_map};
 
 use std::fmt::{Display, LowerExp};
 

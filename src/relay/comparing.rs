@@ -2,6 +2,7 @@
 
 use tokio::task::JoinHandle;
 
+use super::handover::Connector;
 use super::journal::{self, Journal, Stored, Writer};
 use super::opening::StreamOrigin;
 use super::snapshot::while_leading;
@@ -21,6 +22,11 @@ pub(super) struct Begins {
 }
 
 impl Begins {
+    /// What was confirmed to the slot before.
+    pub(super) const fn confirmed(&self) -> Lsn {
+        self.entry.confirmed_lsn
+    }
+
     /// The stream begins at `confirmed`, of a slot that may be new. And whether the journal has that
     /// already.
     pub(super) fn at(mut self, confirmed: Lsn, is_new: bool) -> (Entry, bool) {
@@ -68,6 +74,8 @@ pub(super) struct Looked<'a> {
     /// Where the server writes.
     pub(super) written: Lsn,
     pub(super) found: Option<&'a SlotDescription>,
+    /// The connector that used the slot, on the first start after it.
+    pub(super) connector: Option<&'a Connector>,
     pub(super) view: &'a View,
 }
 
@@ -171,6 +179,14 @@ impl Looked<'_> {
         }
     }
 
+    /// A connector used the slot meanwhile, and its offset is as far.
+    fn is_connectors(&self, gap: &Gap) -> bool {
+        match (gap, self.connector) {
+            (Gap::Moved { to, .. }, Some(connector)) => connector.has_moved_slot(*to),
+            _ => false,
+        }
+    }
+
     fn accepts(&self, gap: &Gap) -> bool {
         let replaces = gap.is_loss() && self.told.snapshot == SnapshotMode::WhenNeeded;
         self.told.accept_gap || replaces
@@ -187,8 +203,19 @@ impl Looked<'_> {
                 return Ok((past.anew(server, stands), verdict.is_lost() && replaces));
             }
         }
-        let Beginning { entry, found } = past.begin(server, stands, |gap| self.accepts(gap))?;
+        let Beginning { entry, found } = past.begin(server, stands, |gap| {
+            self.is_connectors(gap) || self.accepts(gap)
+        })?;
         let is_over = match found {
+            Found::Accepted(gap) if self.is_connectors(&gap) => {
+                let (from, to) = gap.range().unzip();
+                tracing::info!(
+                    from_lsn = from.map(tracing::field::display),
+                    to_lsn = to.map(tracing::field::display),
+                    "Kafka Connect has moved the slot since this relay ran: its offset says so"
+                );
+                false
+            }
             Found::Accepted(gap) => {
                 self.view.metrics.unseen_ranges.inc();
                 let (from, to) = gap.range().unzip();

@@ -29,6 +29,8 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         RelayError::Pipeline(PipelineError::Decode { .. } | PipelineError::OutOfOrder { .. }) => {
             Disposition::Retry
         }
+        // Without it from then on: at the slot's position.
+        RelayError::Pipeline(PipelineError::ConnectorOffset { .. }) => Disposition::Retry,
         RelayError::Publish(_) => Disposition::Exit,
         RelayError::Undeliverable(_) => Disposition::Exit,
         RelayError::Object(error) => object(error),
@@ -43,7 +45,8 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         // Brokers that are away are waited for.
         RelayError::JournalUnread(
             ReadError::Client(_) | ReadError::TopicMissing { .. } | ReadError::Silent { .. },
-        ) => Disposition::Retry,
+        )
+        | RelayError::OffsetsUnread(_) => Disposition::Retry,
         RelayError::ProducerGone | RelayError::JournalUnwritten { .. } => Disposition::Exit,
     }
 }

@@ -31,6 +31,8 @@ pub enum RelayError {
         /// librdkafka's last words, where no broker can be reached.
         reason: Option<String>,
     },
+    /// The topic of Kafka Connect's offsets.
+    OffsetsUnread(ReadError),
     /// What stands in the journal under our key.
     JournalEntry {
         topic: String,
@@ -99,12 +101,14 @@ impl RelayError {
             Self::Undeliverable(undelivered) => undelivered.kind(),
             Self::Pipeline(PipelineError::Decode { .. }) => "decode".to_owned(),
             Self::Pipeline(PipelineError::OutOfOrder { .. }) => "out of order".to_owned(),
+            Self::Pipeline(PipelineError::ConnectorOffset { .. }) => "connector offset".to_owned(),
             Self::Pipeline(PipelineError::Route(_))
             | Self::Object(_)
             | Self::Publish(_)
             | Self::Gap(_)
             | Self::JournalUnread(_)
             | Self::JournalUnwritten { .. }
+            | Self::OffsetsUnread(_)
             | Self::JournalEntry { .. }
             | Self::ProducerGone => self.to_string(),
         }
@@ -134,7 +138,8 @@ impl RelayError {
             Self::JournalUnread(_) | Self::JournalUnwritten { .. } | Self::JournalEntry { .. } => {
                 "journal"
             }
-            Self::Pipeline(PipelineError::Route(_))
+            Self::Pipeline(PipelineError::ConnectorOffset { .. } | PipelineError::Route(_))
+            | Self::OffsetsUnread(_)
             | Self::Publish(_)
             | Self::Undeliverable(_)
             | Self::ProducerGone => "other",
@@ -153,6 +158,10 @@ impl RelayError {
             Self::Pipeline(error) => {
                 let hint = match error {
                     PipelineError::Route(unroutable) => unroutable.source.hint(),
+                    PipelineError::ConnectorOffset { .. } => format!(
+                        "The stream begins again at the slot's position. {} Check that the worker's and the connector's files are those of the connector that used this slot.",
+                        super::handover::AT_SLOT
+                    ),
                     _ => "Report this together with the server's version.".to_owned(),
                 };
                 problem(error.to_string(), error.source().map(chain), Some(hint))
@@ -174,6 +183,14 @@ impl RelayError {
                 format!("the position journal cannot be written: no answer for {after:?}"),
                 reason.clone().filter(|reason| !reason.is_empty()),
                 Some(format!("Check that the brokers run and take records for topic \"{topic}\", kafka.bootstrap.servers and the security settings.")),
+            ),
+            Self::OffsetsUnread(error) => problem(
+                format!("Kafka Connect's offsets cannot be read: {error}"),
+                error.source().map(chain),
+                Some(format!(
+                    "{} With connect.offset_topic set to nothing the stream begins at the slot's position.",
+                    error.hint()
+                )),
             ),
             Self::JournalEntry { topic, key, offset, source } => problem(
                 format!("the position journal's entry cannot be used: {source}"),

@@ -8,6 +8,7 @@ mod comparing;
 mod describing;
 mod disposition;
 mod error;
+mod handover;
 mod health;
 mod heartbeat;
 mod journal;
@@ -16,6 +17,7 @@ mod opening;
 mod options;
 mod outbound;
 mod replay;
+mod showing;
 mod shutdown;
 mod snapshot;
 mod streaming;
@@ -29,13 +31,13 @@ use std::time::Duration;
 
 use crate::config::Config;
 use crate::lsn::Lsn;
-use crate::observe::{Positions, Problem, Repeated, Role, State, follow};
+use crate::observe::{Problem, Repeated, Role, State};
 use crate::pipeline::Pipeline;
 use crate::postgres::snapshot::SnapshotMode;
-use crate::timestamp::Timestamp;
 use backoff::Backoff;
 use comparing::Told;
 use disposition::{Disposition, disposition};
+use handover::Handover;
 use health::ServerEnd;
 use journal::{Journal, Writer, Writing};
 use kill_point::KillPoint;
@@ -44,6 +46,7 @@ use outbound::Outbound;
 use watching::{Unseen, Watch};
 
 pub use error::RelayError;
+pub use handover::{OffsetStore, Options as HandoverOptions};
 pub use heartbeat::Options as HeartbeatOptions;
 pub use journal::{
     Options as JournalOptions, Stored as StoredJournal, read as read_journal,
@@ -93,6 +96,8 @@ pub struct Relay {
     writing: Option<Writing>,
     /// Of the stream.
     journal: Option<Journal>,
+    /// Until it is settled where the connector stopped, and that this is behind us.
+    handover: Option<Handover>,
     /// What the pipeline's position belongs to.
     origin: Option<StreamOrigin>,
     /// The server's process for our last session with the lead.
@@ -156,6 +161,13 @@ impl Relay {
             }
             _ => (None, None),
         };
+        let handover = match (&sink, &options.handover) {
+            (Sink::Kafka(kafka), Some(options)) => Some(Handover {
+                kafka: (**kafka).clone(),
+                options: options.clone(),
+            }),
+            _ => None,
+        };
         let mut outbound = Outbound::start(pipeline, sink, options, view.clone())?;
         outbound.kill_point = kill_point.clone();
         let backoff = Backoff::new(options.backoff_min, options.backoff_max);
@@ -170,6 +182,7 @@ impl Relay {
             writer,
             writing,
             journal: None,
+            handover,
             origin: None,
             last_backend: None,
             snapshot_taken: false,
@@ -217,6 +230,7 @@ impl Relay {
                 Err(Interrupted::Failed(error)) => {
                     self.view.set_role(Role::None);
                     self.outbound.pipeline.end_stream();
+                    self.give_up_search(&error);
                     match disposition(&error) {
                         Disposition::Exit => return Err(error),
                         Disposition::Hold => return self.hold(error).await,
@@ -259,8 +273,10 @@ impl Relay {
             accept_gap: self.run.accept_gap,
         };
         let memory = self.memory();
-        let opening =
-            async move { opening::open((session, lead), &config, told, &view, memory).await };
+        let handover = self.handover.clone();
+        let opening = async move {
+            opening::open((session, lead), &config, told, &view, memory, handover).await
+        };
         let Opened {
             session,
             origin,
@@ -269,6 +285,7 @@ impl Relay {
             types,
             plan,
             begins,
+            resumption,
         } = self.drive(opening).await??;
         self.last_backend = Some(session.backend_pid());
         self.outbound.pipeline.learn_types(types);
@@ -295,7 +312,11 @@ impl Relay {
         let (before, after) = sound;
         self.unseen
             .begin(before, after, &source.watched, &self.view);
-        self.stream(session, source, confirmed).await
+        if resumption.is_settled {
+            self.handover = None;
+        }
+        self.stream(session, source, confirmed, resumption.search)
+            .await
     }
 
     /// A position of ours counts before the slot's only where both are of one history: a server that
@@ -423,79 +444,5 @@ impl Relay {
         } else {
             Ended::Undrained
         }
-    }
-
-    /// Numbers for metrics and status, a few times a second at most.
-    fn show(&self) {
-        let pipeline = &self.outbound.pipeline;
-        let (window, counters) = (pipeline.window(), pipeline.counters());
-        let now = Timestamp::from(std::time::SystemTime::now());
-        let lag_us = pipeline.oldest_unconfirmed_commit().map_or(0, |commit| {
-            now.as_postgres_us()
-                .saturating_sub(commit.as_postgres_us())
-                .max(0)
-        });
-        let lag_seconds = lag_us as f64 / 1e6;
-        let health = self.outbound.health();
-        let positions = Positions {
-            received_lsn: pipeline.received(),
-            published_lsn: pipeline.confirmed(),
-            confirmed_lsn: self.confirmed,
-            in_flight_records: window.len(),
-            in_flight_bytes: window.bytes(),
-            lag_seconds,
-            records_published: counters.records.saturating_sub(window.len() as u64),
-            records_dead_lettered: counters.dead_letters.values().sum(),
-            transactions: counters.transactions,
-            kafka_reachable: health.is_reachable(),
-        };
-        self.view
-            .status
-            .set_positions(positions, std::time::SystemTime::now());
-        let metrics = &self.view.metrics;
-        let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        metrics
-            .received_lsn_bytes
-            .set(gauge(pipeline.received().as_u64()));
-        metrics
-            .published_lsn_bytes
-            .set(gauge(pipeline.confirmed().as_u64()));
-        metrics
-            .confirmed_lsn_bytes
-            .set(gauge(self.confirmed.as_u64()));
-        metrics.in_flight_records.set(gauge(window.len() as u64));
-        metrics.in_flight_bytes.set(gauge(window.bytes() as u64));
-        metrics
-            .largest_transaction_records
-            .set(gauge(counters.largest_transaction_records));
-        follow(&metrics.transactions, counters.transactions);
-        for (reason, count) in &counters.dropped {
-            follow(
-                &metrics.rows_dropped.with_label_values(&[reason.as_str()]),
-                *count,
-            );
-        }
-        for (reason, count) in &counters.dead_letters {
-            let metric = &metrics.records_dead_lettered;
-            follow(&metric.with_label_values(&[*reason]), *count);
-        }
-        for (note, count) in &counters.notes {
-            follow(
-                &metrics.row_notes.with_label_values(&[note.as_str()]),
-                *count,
-            );
-        }
-        metrics.lag_seconds.set(lag_seconds);
-        follow(&metrics.kafka_retries, health.retries());
-        metrics
-            .kafka_queue_records
-            .set(gauge(health.queue_records()));
-        metrics.kafka_queue_bytes.set(gauge(health.queue_bytes()));
-        metrics
-            .kafka_round_trip_seconds
-            .set(health.round_trip_us() as f64 / 1e6);
-        metrics
-            .kafka_reachable
-            .set(i64::from(health.is_reachable()));
     }
 }

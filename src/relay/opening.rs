@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::comparing::{Begins, Looked, Memory, Told, begin_reading};
+use super::handover::{Handover, Resumption};
 use super::streaming::Source;
 use super::{RelayError, View};
 use crate::config::Config;
@@ -18,6 +19,9 @@ use crate::postgres::table::OutboxTable;
 use crate::postgres::watched::Watched;
 use crate::postgres::{self, ObjectError, ReplicationSession};
 
+const FREE_ATTEMPTS: u32 = 50;
+const FREE_PAUSE: Duration = Duration::from_millis(100);
+
 /// A session that holds the lead, and what is to be done with it.
 pub(super) struct Opened {
     pub(super) session: ReplicationSession,
@@ -29,6 +33,7 @@ pub(super) struct Opened {
     pub(super) plan: Plan,
     /// Absent without a journal.
     pub(super) begins: Option<Begins>,
+    pub(super) resumption: Resumption,
 }
 
 /// What a position belongs to: on another server or another timeline the same number is another
@@ -62,6 +67,19 @@ pub(super) enum Plan {
         snapshot: Snapshot,
         then: AfterSnapshot,
     },
+}
+
+impl Plan {
+    /// Where a slot stands that was there before.
+    fn existing_slot(&self) -> Option<Lsn> {
+        match self {
+            Self::Stream { confirmed, is_new } => Some(*confirmed).filter(|_| !is_new),
+            Self::Snapshot { then, .. } => match then {
+                AfterSnapshot::ExistingSlot { confirmed } => Some(*confirmed),
+                AfterSnapshot::NewSlot | AfterSnapshot::Nothing => None,
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +126,7 @@ pub(super) async fn open(
     told: Told,
     view: &View,
     memory: Memory,
+    handover: Option<Handover>,
 ) -> Result<Opened, RelayError> {
     match lead {
         Lead::Ours => view.set_role(Role::Leader),
@@ -130,13 +149,19 @@ pub(super) async fn open(
     let before = postgres::position_seen(&client).await?;
     let tables = OutboxTable::resolve(&client, &config.tables).await?;
     // The publication comes before the slot: a slot cannot read through one that is younger.
-    let found = SlotDescription::read(&client, &config.slot.name).await?;
+    let mut found = SlotDescription::read(&client, &config.slot.name).await?;
+    let mut connector = None;
+    if let Some(handover) = handover.filter(|_| told.snapshot != SnapshotMode::InitialOnly) {
+        found = until_free(&client, config, found).await?;
+        connector = handover.look(found.as_ref()).await?;
+    }
     let looked = Looked {
         config,
         told,
         here: &here,
         written: before,
         found: found.as_ref(),
+        connector: connector.as_ref(),
         view,
     };
     let begins = looked.compare(&mut session, memory, reading).await?;
@@ -151,6 +176,13 @@ pub(super) async fn open(
     let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
     let types = postgres::catalog::describe(&client, &oids, &[]).await?;
     let plan = plan(config, told.snapshot, &mut session, client, found, &tables).await?;
+    let resumption = match (connector, plan.existing_slot()) {
+        (Some(connector), Some(stands)) => {
+            let known = begins.as_ref().map_or(stands, Begins::confirmed);
+            connector.begin(known.max(stands), sound.1)
+        }
+        _ => Resumption::default(),
+    };
     Ok(Opened {
         session,
         origin: here,
@@ -169,7 +201,25 @@ pub(super) async fn open(
         types,
         plan,
         begins,
+        resumption,
     })
+}
+
+/// A worker commits the last offset of a connector before it lets go of the slot. Whoever has it
+/// longer than this is met when the stream starts.
+async fn until_free(
+    client: &tokio_postgres::Client,
+    config: &Config,
+    mut found: Option<SlotDescription>,
+) -> Result<Option<SlotDescription>, RelayError> {
+    for _ in 0..FREE_ATTEMPTS {
+        if !found.as_ref().is_some_and(SlotDescription::is_held) {
+            break;
+        }
+        tokio::time::sleep(FREE_PAUSE).await;
+        found = SlotDescription::read(client, &config.slot.name).await?;
+    }
+    Ok(found)
 }
 
 /// A publication that is made now does not exist for what the slot has yet to send.

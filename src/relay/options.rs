@@ -28,6 +28,8 @@ pub struct Options {
     pub heartbeat: Option<super::HeartbeatOptions>,
     /// None: a slot that was dropped, moved or swapped while no relay ran is not noticed.
     pub journal: Option<super::JournalOptions>,
+    /// Of a connector that streamed from the slot before.
+    pub handover: Option<super::HandoverOptions>,
 }
 
 /// What to do with a row that cannot be routed or delivered.
@@ -63,6 +65,7 @@ impl Default for Options {
             on_blocked: OnBlocked::Wait,
             heartbeat: None,
             journal: None,
+            handover: None,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::outbound::until;
 use super::view::{Obstacle, UNROUTABLE};
 use super::watching::{Finding, Findings};
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
+use crate::connect::Search;
 use crate::lsn::Lsn;
 use crate::observe::{Problem, State};
 use crate::pipeline::PipelineError;
@@ -98,6 +99,7 @@ impl Relay {
         session: ReplicationSession,
         source: Source,
         confirmed: Lsn,
+        search: Option<Search>,
     ) -> Result<Ended, Interrupted> {
         let target = match self.run.until {
             Until::Stopped => None,
@@ -108,6 +110,9 @@ impl Relay {
             ),
         };
         self.outbound.pipeline.start_stream(confirmed);
+        if let Some(search) = search {
+            self.outbound.pipeline.start_after(search);
+        }
         let start_lsn = self.outbound.pipeline.confirmed();
         let start = StartReplication {
             slot: self.config.slot.name.as_str(),
@@ -163,6 +168,7 @@ impl Relay {
         let mut rest = None;
         loop {
             self.take_buffered(&mut state)?;
+            self.tell_passed();
             self.outbound.send();
             if let Some(rest) = rest.take() {
                 // The runtime's timers count in milliseconds, and a wait of the runtime would wake
@@ -254,9 +260,8 @@ impl Relay {
                     wal_end,
                     reply_requested,
                 } => {
-                    pipeline.handle_keepalive(wal_end);
                     reply = reply_requested;
-                    Ok(())
+                    pipeline.handle_keepalive(wal_end)
                 }
             })?;
             state.pace.reply_now |= reply;

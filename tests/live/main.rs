@@ -28,4 +28,5 @@ mod setup;
 mod snapshot;
 mod source;
 mod stops;
+mod switch;
 mod types;

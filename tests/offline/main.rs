@@ -10,6 +10,7 @@ mod compatibility;
 mod configuration;
 mod ending;
 mod fuzz;
+mod handover;
 mod messages;
 mod metrics;
 mod pgoutput_builder;

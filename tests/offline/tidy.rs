@@ -11,7 +11,7 @@ use self::sources::{Source, files, production_sources};
 
 /// A room may name these other rooms and nothing else of ours. A room that is missing here has no
 /// rule yet and fails; `main`, `lib` and the commands compose and may name all.
-const MAY_NAME: [(&str, &[&str]); 18] = [
+const MAY_NAME: [(&str, &[&str]); 19] = [
     ("lsn", &[]),
     ("timestamp", &[]),
     ("secret", &[]),
@@ -26,9 +26,18 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
     ),
     ("ack", &["lsn", "timestamp", "router"]),
     ("journal", &["lsn"]),
+    ("connect", &["lsn", "timestamp", "java", "pgoutput"]),
     (
         "pipeline",
-        &["lsn", "timestamp", "pgoutput", "outbox", "router", "ack"],
+        &[
+            "lsn",
+            "timestamp",
+            "pgoutput",
+            "outbox",
+            "router",
+            "ack",
+            "connect",
+        ],
     ),
     (
         "postgres",
@@ -50,11 +59,13 @@ const MAY_NAME: [(&str, &[&str]); 18] = [
         &[
             "lsn",
             "timestamp",
+            "java",
             "wire",
             "outbox",
             "router",
             "ack",
             "journal",
+            "connect",
             "pipeline",
             "postgres",
             "kafka",
@@ -107,7 +118,7 @@ const NAMED_ALL_THE_SAME: [(&str, &str, &str); 4] = [
 ];
 
 /// No socket, clock, thread, file, environment or log line.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "lsn",
     "timestamp",
     "secret",
@@ -119,6 +130,7 @@ const PURE: [&str; 12] = [
     "router",
     "ack",
     "journal",
+    "connect",
     "pipeline",
 ];
 const NOT_IN_PURE: [&str; 18] = [

@@ -262,6 +262,7 @@ fn relay(
     }
     let health_interval = read.duration("relay.health_interval");
     let heartbeat = heartbeat(read);
+    let handover = handover(read);
     Some(relay::Options {
         max_in_flight_bytes: max_in_flight_bytes?,
         max_in_flight_records: max_in_flight_records?,
@@ -274,6 +275,7 @@ fn relay(
         on_blocked: errors?.on_blocked.clone(),
         heartbeat: heartbeat?,
         journal: journal?,
+        handover,
     })
 }
 
@@ -305,6 +307,27 @@ fn journal(
         None => format!("{}/{}", postgres?.database, slot?.name),
     };
     Some(Some(relay::JournalOptions { topic, key }))
+}
+
+/// Of a connector that is named whole.
+fn handover(read: &mut Read<'_>) -> Option<relay::HandoverOptions> {
+    let topic = read.optional("connect.offset_topic");
+    let file = read.optional("connect.offset_file");
+    let store = match (topic, file) {
+        (Some(topic), _) => relay::OffsetStore::Topic(topic),
+        (None, file) => relay::OffsetStore::File(file?.into()),
+    };
+    // The other door has told of what its files do not say.
+    let mut named = |key| match read.door {
+        Door::Own => read.required(key),
+        Door::Connect(_) => read.optional(key),
+    };
+    let (connector, server) = (named("connect.connector"), named("connect.server"));
+    Some(relay::HandoverOptions {
+        connector: connector?,
+        server: server?,
+        store,
+    })
 }
 
 /// The outer `None` where something is wrong.

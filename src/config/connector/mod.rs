@@ -136,6 +136,7 @@ fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
     skipped_operations(connector, out);
     select_overrides(connector, out);
     heartbeats(connector, out);
+    offsets(connector, out);
     // Debezium's defaults, where they are not outboxd's own.
     out.settings.set_connector_default("slot.name", "debezium");
     out.settings
@@ -163,6 +164,41 @@ fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
         let fault = Fault::new(file, "table.include.list is not set")
             .hint("Set it to the outbox table, as schema.table.");
         out.faults.push(fault);
+    }
+}
+
+/// Under which key the connector's offset stands, where the worker says in what.
+fn offsets(connector: &Properties, out: &mut Out<'_>) {
+    const OWN_TOPIC: &str = "offsets.storage.topic";
+    let is_kept = |key| out.settings.get(key).is_some();
+    if !is_kept("connect.offset_topic") && !is_kept("connect.offset_file") {
+        return;
+    }
+    if let Some(topic) = connector.get(OWN_TOPIC).filter(|topic| !topic.is_empty()) {
+        let origin = connector.origin(OWN_TOPIC);
+        out.settings
+            .set("connect.offset_topic", topic.trim(), origin);
+    }
+    let prefix = ["topic.prefix", "database.server.name"];
+    let prefix = prefix
+        .into_iter()
+        .find(|name| connector.get(name).is_some());
+    let names = [
+        ("connect.connector", Some("name")),
+        ("connect.server", prefix),
+    ];
+    for (key, property) in names {
+        match property.and_then(|name| Some((name, connector.get(name)?))) {
+            Some((name, value)) => out.settings.set(key, value.trim(), connector.origin(name)),
+            None => {
+                let file = connector.path.display().to_string();
+                let missing = property.unwrap_or("topic.prefix");
+                let message = format!(
+                    "{missing} is not set: the connector's offset is not looked for, and the first start begins at the slot's position"
+                );
+                out.notes.push(Note::warning(file, message));
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ const IMAGE: &[(&str, &str)] = &[
     ("KEY_CONVERTER", "key.converter"),
     ("VALUE_CONVERTER", "value.converter"),
     ("HEADER_CONVERTER", "header.converter"),
+    ("OFFSET_STORAGE_TOPIC", "offset.storage.topic"),
 ];
 
 /// `CONNECT_PRODUCER_LINGER_MS` is `producer.linger.ms`. What no worker knows under that name is

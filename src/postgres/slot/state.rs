@@ -76,6 +76,11 @@ pub enum SlotVerdict {
 }
 
 impl SlotDescription {
+    /// Somebody streams from it.
+    pub const fn is_held(&self) -> bool {
+        self.holder.is_some()
+    }
+
     pub async fn read(client: &Client, name: &SlotName) -> Result<Option<Self>, PostgresError> {
         let row = client.query_opt(DESCRIBE, &[&name.as_str()]).await?;
         row.as_ref().map(Self::from_row).transpose()

@@ -17,6 +17,9 @@ fn the_article_runs() {
     assert_eq!(
         set_values(&config),
         [
+            "connect.connector=outbox",
+            "connect.offset_file=tests/data/connectors/offsets",
+            "connect.server=shop",
             "kafka.bootstrap.servers=127.0.0.1:9092",
             "kafka.compression.type=lz4",
             "kafka.linger.ms=5",
@@ -60,7 +63,6 @@ fn the_article_runs() {
             "01-article.json: tasks.max: has no effect: one slot is one stream, so there is one task",
             "01-article.json: tombstones.on.delete: has no effect: the Event Router drops deletes and their tombstones",
             "05-worker.properties: offset.flush.interval.ms: has no effect: the slot is the only memory of the position",
-            "05-worker.properties: offset.storage.file.filename: has no effect: the slot is the only memory of the position",
             "05-worker.properties: plugin.path: has no effect: it concerns the Java program",
         ]
     );

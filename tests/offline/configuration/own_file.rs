@@ -282,6 +282,7 @@ fn every_option_of_routing_and_relaying_is_seen() {
             topic: "shop.positions".to_owned(),
             key: "shop-outbox".to_owned(),
         }),
+        handover: None,
     };
     assert_eq!(config.relay, relay);
     assert_eq!(config.http.listen, None);

@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
+use outboxd::connect::NotFound;
 use outboxd::journal::{EntryError, Gap};
 use outboxd::kafka::{DeliveryError, DeliveryErrorKind as Delivery, PublishError, SizeLimit};
 use outboxd::lsn::Lsn;
@@ -26,6 +27,7 @@ const ROW: &str = "blocked-by-row";
 const DELIVERY: &str = "blocked-by-delivery";
 const LOST: &str = "outboxdslotlost";
 const JOURNAL: &str = "the-position-journal";
+const MIGRATING: &str = "moving-from-debezium";
 const ENDED: &str = "it-ended-with-1";
 
 pub(super) fn families() -> Vec<Family> {
@@ -54,7 +56,12 @@ pub(super) fn families() -> Vec<Family> {
             "RouteError",
             rows(),
         ),
-        family("The stream", "src/pipeline.rs", "PipelineError", stream()),
+        family(
+            "The stream",
+            "src/pipeline/error.rs",
+            "PipelineError",
+            stream(),
+        ),
         family(
             "Records that Kafka refuses",
             "src/kafka/error.rs",
@@ -478,6 +485,16 @@ fn stream() -> Vec<Sample> {
                 lsn,
                 message: "Commit",
                 expected: "Begin",
+            },
+        ),
+        (
+            MIGRATING,
+            PipelineError::ConnectorOffset {
+                lsn,
+                source: NotFound {
+                    xid: 730,
+                    found: Some(1200),
+                },
             },
         ),
         (

@@ -268,7 +268,7 @@ impl<'a> World<'a> {
                 .pipeline
                 .handle_wal(message.lsn, &message.body)
                 .unwrap(),
-            Some(Sent::Keepalive(wal_end)) => self.pipeline.handle_keepalive(wal_end),
+            Some(Sent::Keepalive(wal_end)) => self.pipeline.handle_keepalive(wal_end).unwrap(),
             None => {}
         }
         let outgoing = self.pipeline.take_outgoing();

@@ -26,11 +26,19 @@ pub fn signal(pid: u32, name: &str) {
     assert!(status.success(), "kill -{name} {pid}");
 }
 
-/// Status code and body of an answer. HTTP/1.0, so that the body comes in one piece.
 pub(super) fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
+    http(port, "GET", path, "")
+}
+
+/// Status code and body of an answer to a JSON body. HTTP/1.0, so that it comes in one piece.
+pub(super) fn http(port: u16, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
+    let length = body.len();
+    let head = format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\n");
+    let about = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n");
+    let about = if body.is_empty() { "" } else { &about };
+    write!(stream, "{head}{about}\r\n{body}").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;

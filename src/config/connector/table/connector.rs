@@ -151,7 +151,7 @@ pub(in super::super) const CONNECTOR: &[Property] = &[
     ignored("lsn.flush.timeout.ms", "confirming does not wait"),
     ignored("lsn.flush.timeout.action", "confirming does not wait"),
     ignored("offset.mismatch.strategy", SLOT_REMEMBERS),
-    ignored("offsets.storage.topic", SLOT_REMEMBERS),
+    becomes("offsets.storage.topic", "connect.offset_topic", As::Text),
     ignored("xmin.fetch.interval.ms", "the slot's xmin is not needed"),
     only("exactly.once.support", &["requested"], "delivery is at least once, with stable ids"),
     ignored("transaction.boundary", "delivery is at least once, with stable ids"),

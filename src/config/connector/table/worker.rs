@@ -1,6 +1,6 @@
 //! A worker's own properties, and those of Debezium Server beside its source and sink.
 
-use super::{Property, honoured, ignored, only, refused};
+use super::{As, Property, becomes, honoured, ignored, only, refused};
 
 const CLUSTER: &str = "there is no cluster of workers";
 const OFFSETS: &str = "the slot is the only memory of the position";
@@ -36,6 +36,8 @@ pub(in super::super) const WORKER: &[Property] = &[
     ignored("heartbeat.interval.ms", CLUSTER),
     ignored("config.storage.*", CLUSTER),
     ignored("status.storage.*", CLUSTER),
+    becomes("offset.storage.topic", "connect.offset_topic", As::Text),
+    becomes("offset.storage.file.filename", "connect.offset_file", As::Path),
     ignored("offset.*", OFFSETS),
     ignored("offset.storage.*", OFFSETS),
     only("exactly.once.source.support", &["disabled", "preparing", "enabled"], "delivery is at least once, with stable ids"),

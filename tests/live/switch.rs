@@ -1,0 +1,119 @@
+//! From the real Debezium to outboxd on the same slot, and back, while events are written.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+
+use crate::support::{Connect, Kafka, Reader, Relay, Scene, Shop, Version, Worker};
+
+/// How often each way, for a longer run.
+const SWITCHES: &str = "OUTBOXD_SWITCHES";
+const RATE: u64 = 500;
+/// Read between two switches.
+const EVENTS: usize = 1_000;
+/// Nobody publishes while a connector is stopped.
+const QUIET: Duration = Duration::from_millis(700);
+
+const FOUND: &str = "starting after what the connector has delivered";
+const PASSED: &str = "what Kafka Connect had delivered was passed over";
+
+fn switches() -> u32 {
+    let text = std::env::var(SWITCHES).unwrap_or_else(|_| "1".to_owned());
+    text.parse().expect("a number of switches")
+}
+
+/// `outboxd run` with the connector's own files.
+fn relay(connect: &Connect) -> Relay {
+    let file = |path: PathBuf| path.display().to_string();
+    let args = [
+        "run".to_owned(),
+        "--connector".to_owned(),
+        file(connect.connector_file()),
+        "--worker".to_owned(),
+        file(connect.worker_file()),
+    ];
+    Relay::start_with(&args, &[])
+}
+
+/// The relay is there after a connector that has stopped.
+async fn takes_over(reader: &mut Reader, connect: &Connect, how: &str) {
+    while reader.read(QUIET) {}
+    let before = reader.tally.repeats();
+    let relay = relay(connect);
+    relay.wait_for_state("streaming").await;
+    reader.read_more(EVENTS);
+    assert!(relay.logged(FOUND), "{:#?}", relay.log());
+    assert!(relay.logged(PASSED), "{:#?}", relay.log());
+    let events = reader.tally.distinct();
+    let repeats = reader.tally.repeats() - before;
+    println!("{how}: {events} events, {repeats} repeats");
+    assert_eq!(repeats, 0, "{:#?}", relay.log());
+    assert!(relay.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
+    let scene = Scene::open(Version::V18, &[]).await;
+    let mut connect = Connect::start(&scene.kafka, Worker::Distributed);
+    connect.create(&scene.postgres).await;
+    let mut reader = Reader::new(&scene.kafka);
+    let shop = Shop::open(&scene.postgres, RATE, u64::MAX).await;
+    let rounds = switches();
+    for round in 1..=rounds {
+        reader.read_more(EVENTS);
+        connect.stop_connector(&scene.postgres).await;
+        let how = format!("round {round} of {rounds}, to outboxd");
+        takes_over(&mut reader, &connect, &how).await;
+        connect.resume_connector(&scene.postgres).await;
+        reader.read_more(EVENTS);
+        let (events, repeats) = (reader.tally.distinct(), reader.tally.repeats());
+        println!("round {round} of {rounds}, and back: {events} events, {repeats} repeats");
+        assert_eq!(repeats, 0, "after the way back");
+    }
+    connect.stop();
+
+    // Without an offset the second connector begins at the slot, and repeats.
+    let mut alone = Connect::start(&scene.kafka, Worker::Standalone);
+    alone.create(&scene.postgres).await;
+    reader.read_more(EVENTS);
+    alone.stop();
+    takes_over(&mut reader, &alone, "from a standalone worker").await;
+
+    let expected = shop.finish().await;
+    misled(&scene, &connect, &mut reader, expected.values().sum()).await;
+    while reader.read(QUIET) {}
+    reader.tally.assert_complete_and_ordered(&expected);
+    reader.follower.assert_equals_source(&scene.client).await;
+}
+
+/// An offset that would pass over everything, of a transaction that was never there, skips nothing.
+async fn misled(scene: &Scene, connect: &Connect, reader: &mut Reader, events: i64) {
+    let before = reader.tally.repeats();
+    let sql = "SELECT (pg_current_wal_lsn() - '0/0')::bigint";
+    let lsn: i64 = scene.client.query_one(sql, &[]).await.unwrap().get(0);
+    let offset = format!(
+        "{{\"lsn_proc\":{lsn},\"messageType\":\"INSERT\",\"lsn_commit\":{lsn},\"lsn\":{lsn},\"txId\":7,\"ts_usec\":1}}"
+    );
+    let key = format!("[\"{}\",{{\"server\":\"shop\"}}]", Connect::CONNECTOR);
+    write(&scene.kafka, "connect-offsets", &key, &offset);
+    let relay = relay(connect);
+    reader.read_until(usize::try_from(events).unwrap());
+    let said = "the connector's offset is not in the slot's stream";
+    assert!(relay.logged(said), "{:#?}", relay.log());
+    assert_eq!(reader.tally.repeats(), before);
+    assert!(relay.stop().success());
+}
+
+/// Into the partition of the key, as the worker does.
+fn write(kafka: &Kafka, topic: &str, key: &str, value: &str) {
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", kafka.servers())
+        .set("partitioner", "murmur2_random")
+        .create()
+        .unwrap();
+    let record = BaseRecord::to(topic).key(key).payload(value);
+    producer.send(record).map_err(|(error, _)| error).unwrap();
+    producer.flush(Duration::from_secs(30)).unwrap();
+}
