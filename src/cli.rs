@@ -177,10 +177,10 @@ pub struct RedriveArgs {
     /// Only the dead letters of these events; may be repeated
     #[arg(long, value_name = "ID")]
     pub event_id: Vec<String>,
-    /// At most so many
+    /// At most so many; letters that fail again are not counted
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Say what would be published, and publish nothing
+    /// Say what would be published, as far as the brokers can be asked, and publish nothing
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -4,7 +4,7 @@
 //! when it and all before it in its partition are acknowledged, so none is ever passed over; what was
 //! published behind one that still fails is published again the next time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::cli::{RedriveArgs, exit};
 use crate::config::Config;
 use crate::kafka::{
     DeliveryReports, Fate, GroupOffsets, Offsets, Publisher, ReadError, Reading, StoredRecord,
+    Trial,
 };
 use crate::observe::{Problem, say};
 use crate::pgoutput::Relation;
@@ -55,6 +56,9 @@ pub async fn run(mut config: Config, args: &RedriveArgs) -> Result<u8, Problem> 
     }
     redrive.publisher.close(PATIENCE).await;
     ended?;
+    if !redrive.unmet.is_empty() {
+        return Err(not_met(&topic, &redrive.unmet));
+    }
     Ok(if redrive.tally.failing == 0 {
         exit::DRAINED
     } else {
@@ -101,6 +105,10 @@ struct Redrive {
     next_ticket: Ticket,
     /// Topics that take nothing, and why: the next record for one of them is not tried.
     closed: HashMap<Arc<str>, String>,
+    /// What the brokers say of topics, asked in a dry run; absent while it is asked.
+    trial: Option<Trial>,
+    /// Of the events that were asked for, those that were not met.
+    unmet: BTreeSet<String>,
     places: BTreeMap<i32, Place>,
     tally: Tally,
 }
@@ -120,6 +128,13 @@ struct Tally {
     nothing: u64,
     failing: u64,
     left: u64,
+}
+
+impl Tally {
+    /// What `--limit` counts: a letter that fails again takes no place of one behind it.
+    const fn done(&self) -> u64 {
+        self.published + self.nothing
+    }
 }
 
 enum Outcome {
@@ -145,6 +160,8 @@ impl Redrive {
             reports,
             next_ticket: Ticket::default(),
             closed: HashMap::new(),
+            trial: args.dry_run.then(|| Trial::new(&config.kafka)),
+            unmet: args.event_id.iter().cloned().collect(),
             places: BTreeMap::new(),
             tally: Tally::default(),
             config,
@@ -152,8 +169,7 @@ impl Redrive {
     }
 
     async fn all(&mut self, letters: &mut Letters, args: &RedriveArgs) -> Result<(), Problem> {
-        let mut taken = 0;
-        while args.limit.is_none_or(|limit| taken < limit) {
+        while args.limit.is_none_or(|limit| self.tally.done() < limit) {
             let Some(read) = letters.recv().await else {
                 break;
             };
@@ -175,10 +191,12 @@ impl Redrive {
                 Ok(letter) => self.take(letter).await?,
                 Err(error) => Outcome::Failing(format!("no dead letter: {error}")),
             };
-            taken += u64::from(wanted);
-            let id = id.unwrap_or_else(|| "without an id".to_owned());
+            if let Some(id) = &id {
+                self.unmet.remove(id);
+            }
+            let id = id.map_or_else(|| "without an id".to_owned(), |id| shown(&id));
             self.say(
-                &format!("{partition}/{offset} event {id} ({reason})"),
+                &format!("{partition}/{offset} event {id} ({})", shown(&reason)),
                 &outcome,
             );
             self.settle(partition, offset, &outcome);
@@ -226,7 +244,7 @@ impl Redrive {
             return Ok(Outcome::Failing(reason.clone()));
         }
         if self.dry_run {
-            return Ok(Outcome::Published(topic));
+            return self.try_out(record).await;
         }
         let ticket = self.next_ticket;
         self.next_ticket = Ticket(ticket.0 + 1);
@@ -254,6 +272,31 @@ impl Redrive {
                 Ok(Outcome::Failing(error.to_string()))
             }
             Some(Fate::NotSent) | None => Err(Problem::new("the Kafka producer ended")),
+        }
+    }
+
+    async fn try_out(&mut self, record: Record) -> Result<Outcome, Problem> {
+        let topic = Arc::clone(&record.topic);
+        let mut trial = self
+            .trial
+            .take()
+            .unwrap_or_else(|| Trial::new(&self.config.kafka));
+        let asked = tokio::task::spawn_blocking(move || {
+            let asked = trial.ask(&record, PATIENCE);
+            (trial, asked)
+        });
+        let (trial, asked) = asked
+            .await
+            .map_err(|error| Problem::new(error.to_string()))?;
+        self.trial = Some(trial);
+        match asked.map_err(|error| Problem::new(postgres::chain(&error)))? {
+            Ok(()) => Ok(Outcome::Published(topic)),
+            Err(refused) => {
+                if !refused.concerns_the_record() {
+                    self.closed.insert(topic, refused.to_string());
+                }
+                Ok(Outcome::Failing(refused.to_string()))
+            }
         }
     }
 
@@ -302,6 +345,28 @@ impl Redrive {
         say(&format!("still failing    {failing}"));
         say(&format!("not asked for    {left}"));
     }
+}
+
+/// As much of a foreign text as a line is to have.
+const ID_CHARACTERS: usize = 100;
+
+fn shown(text: &str) -> String {
+    let mut characters = text.chars();
+    let short: String = characters.by_ref().take(ID_CHARACTERS).collect();
+    let more = if characters.next().is_some() {
+        "…"
+    } else {
+        ""
+    };
+    format!("{short}{more}")
+}
+
+fn not_met(topic: &str, unmet: &BTreeSet<String>) -> Problem {
+    let ids: Vec<_> = unmet.iter().map(|id| shown(id)).collect();
+    problem(
+        format!("no dead letter of event {} in topic \"{topic}\"", ids.join(", ")),
+        "Check the id (header outboxd.dead_letter.event_id) and --topic. Letters before the group's position are done: they are not looked at.".to_owned(),
+    )
 }
 
 fn unread(error: ReadError) -> Problem {

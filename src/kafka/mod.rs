@@ -22,6 +22,7 @@ mod publisher;
 mod reading;
 mod stdout;
 mod topic;
+mod trial;
 
 pub use check::{Cluster, reach};
 pub use creation::{
@@ -38,3 +39,4 @@ pub(crate) use properties::{is_property, is_secret};
 pub use publisher::Publisher;
 pub use reading::{Offsets, ReadError, Reading, StoredRecord};
 pub use topic::is_valid_name;
+pub use trial::Trial;

@@ -70,8 +70,12 @@ impl Undelivered {
         let event = event.map(|id| format!("The event has the id {id}."));
         let letter = self.is_dead_letter.then(|| IS_DEAD_LETTER.to_owned());
         let detail = letter.into_iter().chain(event).collect::<Vec<_>>();
+        let message = match self.is_dead_letter {
+            true => format!("a dead letter cannot be written: {}", self.error),
+            false => self.error.to_string(),
+        };
         Problem {
-            message: self.error.to_string(),
+            message,
             detail: (!detail.is_empty()).then(|| detail.join(" ")),
             hint: Some(self.error.hint()),
         }

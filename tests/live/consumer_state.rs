@@ -225,3 +225,85 @@ async fn a_full_disk_of_the_server_delays_events_and_loses_none() {
     println!("server out of disk: repeats {}", reader.tally.repeats());
     reader.close(&client, shop, vec![relay]).await;
 }
+
+/// The two positions of a range as a message tells it.
+fn range(detail: &str) -> (String, String) {
+    let (_, rest) = detail.split_once("Rows committed from ").unwrap();
+    let (from, rest) = rest.split_once(" to ").unwrap();
+    (from.to_owned(), rest.split(' ').next().unwrap().to_owned())
+}
+
+async fn position(client: &Client) -> String {
+    let position = "SELECT pg_current_wal_insert_lsn()::text";
+    client.query_one(position, &[]).await.unwrap().get(0)
+}
+
+async fn ordered(client: &Client, positions: [&str; 4]) -> bool {
+    let list = positions.map(|at| format!("'{at}'::pg_lsn"));
+    let question = format!(
+        "SELECT {} <= {} AND {} <= {}",
+        list[0], list[1], list[2], list[3]
+    );
+    client.query_one(&question, &[]).await.unwrap().get(0)
+}
+
+/// The log is the events' only copy, and the server has thrown it away.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_lost_slot_takes_with_it_is_told_by_its_range_and_nothing_else_is_missing() {
+    let limit = [("max_slot_wal_keep_size", "16MB")];
+    let scene = Scene::open(Version::V18, &limit).await;
+    let client = &scene.client;
+    let commit = async |key: &str, status: &str| {
+        let change = change(key, status);
+        run(
+            client,
+            &format!("BEGIN; {change} DELETE FROM outbox; COMMIT"),
+        )
+        .await;
+    };
+    let relay = Relay::start(&scene.postgres, &scene.kafka, &[]);
+    relay.wait_for_state("streaming").await;
+    for key in ["a", "b", "c"] {
+        commit(key, "one").await;
+    }
+    let mut reader = Reader::new(&scene.kafka);
+    reader.read_until(3);
+    assert!(relay.stop().success());
+    let before = position(client).await;
+    commit("a", "two").await;
+    commit("b", "two").await;
+    let after = position(client).await;
+    for _ in 0..4 {
+        run(client, "CREATE TABLE noise (); DROP TABLE noise").await;
+        run(client, "SELECT pg_switch_wal()").await;
+    }
+    run(client, "CHECKPOINT").await;
+
+    let relay = Relay::start(&scene.postgres, &scene.kafka, &[]);
+    relay.wait_for_state("lost").await;
+    let error = relay.status().unwrap()["error"].clone();
+    let (from, to) = range(error["detail"].as_str().unwrap());
+    assert!(
+        ordered(client, [&from, &before, &after, &to]).await,
+        "{from} to {to} has what lies between {before} and {after}"
+    );
+    relay.kill();
+    // As the hint says: dropped, accepted, and told once more by the log.
+    run(client, "SELECT pg_drop_replication_slot('outbox')").await;
+    let relay = Relay::start_accepting(&scene.postgres, &scene.kafka, &[]);
+    relay.wait_for_state("streaming").await;
+    assert!(relay.logged("accepted: replication slot"));
+    assert_eq!(relay.metric("outboxd_unseen_ranges_total"), Some(1.0));
+    commit("b", "three").await;
+    commit("c", "two").await;
+    reader.read_until(5);
+    assert!(relay.stop().success());
+    while reader.read(Duration::from_millis(500)) {}
+    let held = |key: &str| reader.follower.rows()[key].clone();
+    let status = |text: &str| text.to_owned();
+    // "a" misses what was lost until it changes again; "b" has changed again, and has everything.
+    assert_eq!(held("a"), (1, status("one")));
+    assert_eq!(held("b"), (3, status("three")));
+    assert_eq!(held("c"), (2, status("two")));
+    assert_eq!(reader.tally.repeats(), 0);
+}

@@ -1,6 +1,7 @@
 //! Events that cannot be published as they are go to the dead-letter topic, and what is behind them
 //! arrives.
 
+use std::collections::BTreeSet;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -38,18 +39,19 @@ impl World {
     }
 
     /// A relay that looks at everything that can be wrong with a row.
-    async fn relay(&self, settings: &[&str]) -> Relay {
-        let mut all = vec![
-            "errors.on_blocked=dead-letter",
-            "errors.dead_letter.topic=dead",
-            "snapshot.mode=no_data",
-            "outbox.partition=part",
-            "outbox.timestamp=at",
-        ];
-        all.extend(settings);
-        let relay = Relay::start(&self.postgres, &self.kafka, &all);
+    async fn relay(&self) -> Relay {
+        let relay = Relay::start(&self.postgres, &self.kafka, &SETTINGS);
         relay.wait_for_state("streaming").await;
         relay
+    }
+
+    /// A relay that gets one transaction of good and bad rows, numbered from `first`, and is killed at
+    /// this edge.
+    async fn killed(&self, first: usize, edge: &str, nth: u32) {
+        let (postgres, kafka) = (&self.postgres, &self.kafka);
+        let relay = Relay::start_to_be_killed(postgres, kafka, &SETTINGS, edge, nth);
+        self.write(first, &MIXED).await;
+        relay.dies().await;
     }
 
     /// One transaction of rows: aggregatetype, part, at and the payload's length, numbered from
@@ -108,6 +110,23 @@ impl World {
     }
 }
 
+const SETTINGS: [&str; 5] = [
+    "errors.on_blocked=dead-letter",
+    "errors.dead_letter.topic=dead",
+    "snapshot.mode=no_data",
+    "outbox.partition=part",
+    "outbox.timestamp=at",
+];
+
+/// The second cannot be routed, the fourth is refused by Kafka.
+const MIXED: [(&str, &str, &str, usize); 5] = [
+    ("'order'", "NULL", "NULL", 10),
+    ("NULL", "NULL", "NULL", 10),
+    ("'order'", "NULL", "NULL", 10),
+    ("'order'", "7", "NULL", 10),
+    ("'order'", "NULL", "NULL", 10),
+];
+
 fn id(seq: usize) -> String {
     format!("00000000-0000-0000-0000-{seq:012}")
 }
@@ -121,7 +140,7 @@ fn said<'a>(event: &'a Event, name: &str) -> &'a str {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_published_goes_to_the_dead_letters_and_what_is_behind_it_arrives() {
     let world = World::open().await;
-    let relay = world.relay(&[]).await;
+    let relay = world.relay().await;
     world
         .write(
             1,
@@ -183,12 +202,22 @@ async fn what_cannot_be_published_goes_to_the_dead_letters_and_what_is_behind_it
     assert!(relay.logged("an event goes to the dead-letter topic: "));
     assert!(relay.stop().success());
 
-    // The configuration is mended and the limit raised; partition 7 is still not there.
+    // A dry run asks the brokers: the limit is not raised yet, and partition 7 is not there.
+    let (status, said) = world.redrive(&["--dry-run"]);
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("published        4 (dry run)"), "{said}");
+    assert!(said.contains("still failing    2\n"), "{said}");
+    assert!(said.contains(
+        "0/5 event 00000000-0000-0000-0000-000000000007 (record_too_large): still failing: "
+    ));
+    let (status, said) = world.redrive(&["--dry-run", "--event-id", "nobody's\u{1b}[2J"]);
+    assert_eq!(status.code(), Some(1), "{said}");
+    let nobody = "no dead letter of event nobody's\\u{1b}[2J in topic \"dead\"";
+    assert!(said.contains(nobody), "{said}");
+
+    // The configuration is mended and the limit raised.
     let limit = "max.message.bytes";
     world.kafka.set_topic_config(TOPIC, limit, "100000").await;
-    let (status, said) = world.redrive(&["--dry-run"]);
-    assert!(status.success(), "{said}");
-    assert!(said.contains("published        6 (dry run)"), "{said}");
     let (status, said) = world.redrive(&[]);
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(
@@ -211,8 +240,66 @@ async fn what_cannot_be_published_goes_to_the_dead_letters_and_what_is_behind_it
             "nothing is left of the dead letter: {event:?}"
         );
     }
-    // The position stands before what still fails: nothing before it comes again.
+    // The position stands before what still fails: nothing before it comes again. What fails again
+    // takes no place of what is behind it.
     let (_, said) = world.redrive(&["--limit", "1"]);
     assert!(said.contains(&format!("event {}", id(6))), "{said}");
     assert!(said.contains("still failing    1\n"), "{said}");
+    assert!(said.contains("published        1\n"), "{said}");
+
+    whoever_is_killed_loses_neither_events_nor_letters(&world).await;
+}
+
+async fn whoever_is_killed_loses_neither_events_nor_letters(world: &World) {
+    let (topic, dead) = (
+        Consumer::new(&world.kafka, TOPIC),
+        Consumer::new(&world.kafka, DEAD),
+    );
+    let edges = [
+        ("received", 5),
+        ("enqueued", 1),
+        ("acknowledged", 1),
+        ("acknowledged", 4),
+        ("acknowledged", 6),
+        ("journalled", 2),
+    ];
+    let first = 1000;
+    for ((edge, nth), number) in edges.into_iter().zip(0..) {
+        world.killed(first + number * MIXED.len(), edge, nth).await;
+    }
+    let relay = world.relay().await;
+    world.wait_until_confirmed().await;
+    assert!(relay.stop().success());
+    let all = |consumer: Consumer| -> Vec<i64> {
+        let events = std::iter::from_fn(|| consumer.next(QUIET));
+        let seqs = events.map(|event| match event.header("seq") {
+            Some(_) => event.seq(),
+            // A row's letter has it among its columns.
+            None => i64::try_from(number_of(said(&event, "event_id"))).unwrap(),
+        });
+        seqs.filter(|seq| *seq >= 1000).collect()
+    };
+    let (events, letters) = (all(topic), all(dead));
+    let count = edges.len() * MIXED.len();
+    println!(
+        "{count} events, {} killed relays: {} records and {} letters",
+        edges.len(),
+        events.len(),
+        letters.len()
+    );
+    let distinct = |seqs: &[i64]| seqs.iter().copied().collect::<BTreeSet<_>>();
+    let is_bad = |seq: &i64| matches!((seq - 1000) % 5, 1 | 3);
+    let written = 1000..1000 + i64::try_from(count).unwrap();
+    let (bad, good): (BTreeSet<_>, BTreeSet<_>) = written.partition(is_bad);
+    assert_eq!(distinct(&events), good);
+    assert_eq!(distinct(&letters), bad);
+    for seqs in [events, letters] {
+        let last = |seq: &i64| seqs.iter().rposition(|other| other == seq);
+        let places: Vec<_> = distinct(&seqs).iter().map(last).collect();
+        assert!(places.is_sorted(), "last copies out of order: {seqs:?}");
+    }
+}
+
+fn number_of(id: &str) -> usize {
+    id.rsplit('-').next().unwrap().parse().unwrap()
 }
