@@ -11,7 +11,7 @@ mod error;
 mod handover;
 mod health;
 mod heartbeat;
-mod journal;
+pub mod journal;
 mod kill_point;
 mod opening;
 mod options;
@@ -48,10 +48,7 @@ use watching::{Unseen, Watch};
 pub use error::RelayError;
 pub use handover::{OffsetStore, Options as HandoverOptions};
 pub use heartbeat::Options as HeartbeatOptions;
-pub use journal::{
-    Options as JournalOptions, Stored as StoredJournal, read as read_journal,
-    write_once as write_journal,
-};
+pub use journal::Options as JournalOptions;
 pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
 pub use replay::{Replay, Taken};
