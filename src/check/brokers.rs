@@ -47,7 +47,7 @@ impl Target {
             _ => return None,
         };
         progress.asks(SIDE, "the journal's entry");
-        let read = relay::read_journal(config.kafka.clone(), journal).await;
+        let read = relay::journal::read(config.kafka.clone(), journal).await;
         progress.done(SIDE);
         let read = read.and_then(|stored| stored.unreadable.map_or(Ok(stored.newest), Err));
         match read {
