@@ -130,9 +130,8 @@ pub(super) async fn open(
 ) -> Result<Opened, RelayError> {
     match lead {
         Lead::Ours => view.set_role(Role::Leader),
-        Lead::OurLastSession | Lead::AnotherInstance => {
-            wait_for_lead(&mut session, config, view).await?;
-        }
+        Lead::OurLastSession => wait_for_lead(&mut session, config, view, OWN_SESSION).await?,
+        Lead::AnotherInstance => wait_for_lead(&mut session, config, view, OTHER_INSTANCE).await?,
     }
     // Beside the questions to the server.
     let reading = begin_reading(&memory, told);
@@ -320,12 +319,18 @@ fn announce(config: &Config, snapshot: Snapshot, then: AfterSnapshot) -> Plan {
     Plan::Snapshot { snapshot, then }
 }
 
+/// Who had the lead before, for the metric of takeovers.
+const OTHER_INSTANCE: &str = "other_instance";
+const OWN_SESSION: &str = "own_session";
+pub(super) const TAKEOVERS: [&str; 2] = [OTHER_INSTANCE, OWN_SESSION];
+
 /// Lock and stream end together, because both belong to this connection: no instance can hold one
 /// without the other, and a waiting one is woken by the server.
 async fn wait_for_lead(
     session: &mut ReplicationSession,
     config: &Config,
     view: &View,
+    before: &'static str,
 ) -> Result<(), RelayError> {
     view.set_state(State::Standby);
     view.set_role(Role::Standby);
@@ -333,8 +338,8 @@ async fn wait_for_lead(
     session.lock(config.slot.name.advisory_key()).await?;
     waiting.disarm();
     view.set_role(Role::Leader);
-    view.metrics.takeovers.inc();
-    tracing::info!("another instance gave the lead free: taking over");
+    view.metrics.takeovers.with_label_values(&[before]).inc();
+    tracing::info!(from = before, "the lead was given free: taking over");
     view.set_state(State::Starting);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::RelayError;
+use super::opening::TAKEOVERS;
 use crate::kafka::DeliveryError;
 use crate::observe::{Metrics, Problem, Role, State, Status, begin_at_zero};
 use crate::router::{DropReason, Note, RouteError};
@@ -90,6 +91,7 @@ impl View {
         begin_at_zero(&metrics.records_dead_lettered, dead_letters);
         begin_at_zero(&metrics.row_notes, Note::ALL.map(Note::as_str));
         begin_at_zero(&metrics.reconnects, RelayError::REASONS);
+        begin_at_zero(&metrics.takeovers, TAKEOVERS);
         let phase = Phase {
             doing: State::Starting,
             problem: None,

@@ -30,3 +30,4 @@ mod source;
 mod stops;
 mod switch;
 mod types;
+mod walk;

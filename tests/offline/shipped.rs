@@ -170,9 +170,22 @@ fn the_runbook_speaks_of_every_reason_and_every_exit_status() {
         let heading = format!("\n### It ended with {status}\n");
         assert!(operating.contains(&heading), "{heading}");
     }
-    for reason in ["source", "row", "delivery", "brokers"] {
+    for reason in ["source", "row", "delivery", "brokers", "journal"] {
         let heading = format!("\n### Blocked by {reason}\n");
         assert!(operating.contains(&heading), "{heading}");
+    }
+    for heading in [
+        "## Sizing max_slot_wal_keep_size",
+        "### Major version upgrade of PostgreSQL",
+        "### Another publication, another table",
+        "### Adding partitions",
+        "### Housekeeping of retained rows",
+    ] {
+        let (_, section) = operating
+            .split_once(&format!("\n{heading}\n"))
+            .unwrap_or_else(|| panic!("no {heading}"));
+        let (section, _) = section.split_once("\n##").unwrap_or((section, ""));
+        assert!(section.len() > 400, "{heading}: {section}");
     }
     let reasons = DeliveryError::REASONS.into_iter();
     let missing: Vec<_> = reasons

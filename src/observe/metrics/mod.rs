@@ -45,7 +45,7 @@ pub struct Metrics {
     pub backpressure_seconds: Counter,
     pub status_updates: IntCounter,
     pub reconnects: IntCounterVec,
-    pub takeovers: IntCounter,
+    pub takeovers: IntCounterVec,
     pub unseen_ranges: IntCounter,
     pub snapshot_rows: IntGauge,
     pub snapshot_rows_read: IntCounter,
@@ -100,7 +100,7 @@ impl Metrics {
         let metrics = Self {
             state: c.one_of("state", &State::ALL.map(State::as_str), "outboxd_state", "1 for the state the relay is in, 0 for the others.")?,
             role: c.one_of("role", &Role::ALL.map(Role::as_str), "outboxd_role", "1 for the role of this instance: `leader` holds the lead, `standby` waits for it, `none` has no session.")?,
-            blocked: c.one_of("reason", &OBSTACLES, "outboxd_blocked", "1 for each obstacle: `source` (table, publication, slot), `row` (cannot be routed), `delivery` (a record is refused), `brokers` (none can be reached).")?,
+            blocked: c.one_of("reason", &OBSTACLES, "outboxd_blocked", "1 for each obstacle: `source` (table, publication, slot), `row` (cannot be routed), `delivery` (a record is refused), `brokers` (none can be reached), `journal` (the position cannot be written down).")?,
             records_published: c.counter_by("topic", "outboxd_records_published_total", "Records that Kafka has acknowledged, repeats included.")?,
             last_published_timestamp_seconds: c.float_gauge("outboxd_last_published_timestamp_seconds", "When Kafka last acknowledged a record, Unix time; 0 before the first.")?,
             records_failed: c.counter_by("reason", "outboxd_records_failed_total", "Attempts to deliver a record that failed.")?,
@@ -122,7 +122,7 @@ impl Metrics {
             backpressure_seconds: c.seconds_counter("outboxd_backpressure_seconds_total", "Time in which nothing was read because the bound was reached or a delivery had failed.")?,
             status_updates: c.counter("outboxd_status_updates_total", "Status updates sent to the server.")?,
             reconnects: c.counter_by("reason", "outboxd_reconnects_total", "Sessions with PostgreSQL that ended, or could not be had, and are tried again.")?,
-            takeovers: c.counter("outboxd_takeovers_total", "Times this instance got the lead after waiting for it.")?,
+            takeovers: c.counter_by("reason", "outboxd_takeovers_total", "Times this instance got the lead after waiting for it: `other_instance` gave it free or vanished, or `own_session`, the last one of this instance, was over for the server too.")?,
             unseen_ranges: c.counter("outboxd_unseen_ranges_total", "Times at which rows may have been committed that no stream has: a table was not published for a while, or a slot was given up. The log has the positions.")?,
             snapshot_rows: c.gauge("outboxd_snapshot_rows", "Rows that the last snapshot had to publish; 0 without one.")?,
             snapshot_rows_read: c.counter("outboxd_snapshot_rows_read_total", "Rows that snapshots have read.")?,
@@ -266,8 +266,8 @@ mod tests {
             ["outboxd_rows_dropped_total{reason=\"delete\"} 0"]
         );
         assert_eq!(
-            lines(&metrics, "outboxd_takeovers_total "),
-            ["outboxd_takeovers_total 0"]
+            lines(&metrics, "outboxd_status_updates_total "),
+            ["outboxd_status_updates_total 0"]
         );
     }
 
