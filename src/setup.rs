@@ -24,6 +24,7 @@ pub async fn run(
         tables: &config.tables,
         snapshot: &config.snapshot,
         columns: &columns,
+        deletes: config.relay.housekeeping.is_some(),
     };
     let role = config.postgres.user.as_str();
     let steps = |facts| setup_steps(&wanted, role, &config.postgres.database, facts);

@@ -5,6 +5,7 @@ mod certificate;
 mod channel;
 mod connect;
 mod error;
+pub mod housekeeping;
 mod object_error;
 mod options;
 mod position;

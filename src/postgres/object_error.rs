@@ -93,6 +93,13 @@ pub enum ObjectError {
         at: Option<usize>,
         source: PostgresError,
     },
+    /// The column that was to tell how old a row is.
+    NoTimeColumn {
+        table: String,
+        column: String,
+        /// Its type; absent where there is no such column.
+        found: Option<String>,
+    },
     /// A value of a retained row is not UTF-8: the database's encoding is SQL_ASCII.
     NotUtf8 {
         table: String,
@@ -224,6 +231,9 @@ impl ObjectError {
                 "{option} takes what stands in a SELECT of the outbox table{}; quote it for the shell.",
                 if *option == WHERE { " behind WHERE" } else { " behind ORDER BY" }
             ))),
+            Self::NoTimeColumn { .. } => Some(
+                "Set housekeeping.column to a column with the time of the insert, or housekeeping.retain to nothing.".into(),
+            ),
             Self::NotUtf8 { .. } => Some(
                 "Convert the value; databases with the encoding SQL_ASCII hold any bytes.".into(),
             ),
@@ -318,6 +328,21 @@ impl fmt::Display for ObjectError {
             Self::SelectionRefused { option, source, .. } => {
                 write!(f, "the server does not take {option}: {source}")
             }
+            Self::NoTimeColumn {
+                table,
+                column,
+                found: None,
+            } => {
+                write!(f, "table \"{table}\" has no column \"{column}\"")
+            }
+            Self::NoTimeColumn {
+                table,
+                column,
+                found: Some(found),
+            } => write!(
+                f,
+                "column \"{column}\" of \"{table}\" has type {found}, expected timestamptz, timestamp or date"
+            ),
             Self::NotUtf8 { table, column } => {
                 write!(
                     f,

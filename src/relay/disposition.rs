@@ -74,6 +74,7 @@ fn object(error: &ObjectError) -> Disposition {
         | ObjectError::FailoverUnsupported { .. }
         | ObjectError::RowsUnreadable { .. }
         | ObjectError::SelectionRefused { .. }
+        | ObjectError::NoTimeColumn { .. }
         | ObjectError::NotUtf8 { .. } => Disposition::Wait,
     }
 }

@@ -11,6 +11,7 @@ mod error;
 mod handover;
 mod health;
 mod heartbeat;
+mod housekeeping;
 pub mod journal;
 mod kill_point;
 mod opening;
@@ -48,6 +49,7 @@ use watching::{Unseen, Watch};
 pub use error::RelayError;
 pub use handover::{OffsetStore, Options as HandoverOptions};
 pub use heartbeat::Options as HeartbeatOptions;
+pub use housekeeping::Options as HousekeepingOptions;
 pub use journal::Options as JournalOptions;
 pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
@@ -111,6 +113,7 @@ pub struct Relay {
     server_end: ServerEnd,
     kill_point: KillPoint,
     watch: Watch,
+    streaming: housekeeping::Streaming,
     unseen: Unseen,
     /// The position that was last sent to the server.
     confirmed: Lsn,
@@ -192,6 +195,7 @@ impl Relay {
             server_end: ServerEnd::default(),
             kill_point,
             watch: Watch::default(),
+            streaming: housekeeping::Streaming::default(),
             unseen: Unseen::default(),
             confirmed: Lsn::ZERO,
         })
@@ -207,6 +211,11 @@ impl Relay {
             self.config.postgres.clone(),
             self.view.clone(),
         ));
+        let housekeeping = tokio::spawn(housekeeping::run(
+            self.config.relay.housekeeping.clone(),
+            self.streaming.clone(),
+            self.view.clone(),
+        ));
         let writing = self.writing.take().map(tokio::spawn);
         let ended = self.run_sessions().await;
         if let Some(writing) = writing {
@@ -214,6 +223,7 @@ impl Relay {
         }
         health.abort();
         query.abort();
+        housekeeping.abort();
         self.view.set_state(State::Stopping);
         self.outbound.close(Duration::from_secs(1)).await;
         ended

@@ -26,6 +26,8 @@ pub struct Options {
     pub health_interval: Duration,
     pub on_blocked: OnBlocked,
     pub heartbeat: Option<super::HeartbeatOptions>,
+    /// None: rows that are in the table stay there.
+    pub housekeeping: Option<super::HousekeepingOptions>,
     /// None: a slot that was dropped, moved or swapped while no relay ran is not noticed.
     pub journal: Option<super::JournalOptions>,
     /// Of a connector that streamed from the slot before.
@@ -64,6 +66,7 @@ impl Default for Options {
             health_interval: Duration::from_secs(5),
             on_blocked: OnBlocked::Wait,
             heartbeat: None,
+            housekeeping: None,
             journal: None,
             handover: None,
         }

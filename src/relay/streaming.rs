@@ -138,6 +138,8 @@ impl Relay {
         };
         let watched = source.watched.clone();
         let findings = self.watch.begin(source.options.clone(), watched);
+        self.streaming
+            .begin(source.options.clone(), source.tables.clone());
         let state = Loop {
             source,
             stream,
@@ -158,7 +160,9 @@ impl Relay {
             describing: None,
             catalog: None,
         };
-        self.run_loop(state).await
+        let ended = self.run_loop(state).await;
+        self.streaming.end();
+        ended
     }
 
     /// One turn takes the first of these that is due: the request to stop; the status update,
@@ -331,6 +335,7 @@ impl Relay {
         state.pace.sent_at = Instant::now();
         state.pace.sent = confirmed;
         self.confirmed = confirmed;
+        self.streaming.confirm(confirmed);
         state.pace.reply_now = false;
         self.view.metrics.status_updates.inc();
         self.kill_point.pass(Edge::Status);

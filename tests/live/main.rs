@@ -16,6 +16,7 @@ mod dead_letters;
 mod delivery;
 mod failover;
 mod faults;
+mod housekeeping;
 mod journal;
 mod kill_points;
 mod lost;

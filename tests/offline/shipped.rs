@@ -141,6 +141,7 @@ fn every_panel_of_the_dashboard_shows_metrics_that_exist() {
         "outboxd_confirmed_lsn_bytes",
         "outboxd_last_published_timestamp_seconds",
         "outboxd_status_updates_total",
+        "outboxd_housekeeping_completed_timestamp_seconds",
         "outboxd_journal_writes_total",
         "outboxd_journal_lsn_bytes",
         "outboxd_slot_failover_wanted",

@@ -263,6 +263,7 @@ fn relay(
     let health_interval = read.duration("relay.health_interval");
     let heartbeat = heartbeat(read);
     let handover = handover(read);
+    let housekeeping = housekeeping(read);
     Some(relay::Options {
         max_in_flight_bytes: max_in_flight_bytes?,
         max_in_flight_records: max_in_flight_records?,
@@ -274,6 +275,7 @@ fn relay(
         health_interval: health_interval?,
         on_blocked: errors?.on_blocked.clone(),
         heartbeat: heartbeat?,
+        housekeeping: housekeeping?,
         journal: journal?,
         handover,
     })
@@ -354,6 +356,30 @@ fn heartbeat(read: &mut Read<'_>) -> Option<Option<relay::HeartbeatOptions>> {
         interval: interval?,
         heartbeat,
         query: read.optional("heartbeat.query"),
+    }))
+}
+
+/// The outer `None` where something is wrong.
+fn housekeeping(read: &mut Read<'_>) -> Option<Option<relay::HousekeepingOptions>> {
+    const RETAIN: &str = "housekeeping.retain";
+    let text = read.text(RETAIN);
+    if text.is_empty() || humantime::parse_duration(&text).is_ok_and(|d| d.is_zero()) {
+        return Some(None);
+    }
+    let retain = read.duration(RETAIN);
+    let batch_rows = read.number("housekeeping.batch_rows");
+    let interval = read.duration("housekeeping.interval");
+    let column = read.optional("housekeeping.column");
+    let Some(column) = column.or_else(|| read.optional("outbox.timestamp")) else {
+        let message = "needs a column that tells how old a row is: set housekeeping.column";
+        read.fault(RETAIN, message);
+        return None;
+    };
+    Some(Some(relay::HousekeepingOptions {
+        retain: retain?,
+        column,
+        batch_rows: batch_rows?,
+        interval: interval?,
     }))
 }
 

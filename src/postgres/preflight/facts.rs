@@ -38,6 +38,8 @@ pub struct ServerFacts {
 pub struct TableFacts {
     /// SELECT on the table and USAGE on its schema.
     pub readable: bool,
+    /// The same with DELETE.
+    pub deletable: bool,
     /// The role may act as its owner.
     pub owned: bool,
     /// Policies apply to this role.
@@ -118,6 +120,9 @@ impl TableFacts {
             .query_one(
                 "SELECT has_schema_privilege(c.relnamespace, 'USAGE')
                             AND has_table_privilege(c.oid, 'SELECT') AS readable,
+                        has_schema_privilege(c.relnamespace, 'USAGE')
+                            AND has_table_privilege(c.oid, 'SELECT')
+                            AND has_table_privilege(c.oid, 'DELETE') AS deletable,
                         pg_has_role(c.relowner, 'USAGE') AS owned,
                         row_security_active(c.oid) AS row_security
                    FROM pg_class c WHERE c.oid = $1",
@@ -126,6 +131,7 @@ impl TableFacts {
             .await?;
         Ok(Self {
             readable: row.try_get("readable")?,
+            deletable: row.try_get("deletable")?,
             owned: row.try_get("owned")?,
             row_security: row.try_get("row_security")?,
         })

@@ -33,6 +33,8 @@ pub struct Preflight<'a> {
     pub tables: &'a TableFilter,
     pub snapshot: &'a SnapshotOptions,
     pub columns: &'a [WantedColumn],
+    /// The relay deletes rows whose time is over.
+    pub deletes: bool,
 }
 
 /// What the operator counts on, and how the relay's sessions are.
@@ -198,6 +200,7 @@ impl Preflight<'_> {
                 table,
                 &Updater::read(client, table).await?,
             ));
+            checks.extend(self.deletes.then(|| objects::deletable(table, &rights)));
         }
         Ok((checks, tables, owned))
     }

@@ -140,6 +140,27 @@ fn readable(table: &OutboxTable, rights: &Rights<'_>) -> Check {
     ))
 }
 
+pub(super) fn deletable(table: &OutboxTable, rights: &Rights<'_>) -> Check {
+    let name = table.qualified_name();
+    if rights.facts.deletable {
+        return Check::ok("DELETE", format!("rows of \"{name}\" can be deleted"));
+    }
+    Check::warning(
+        "DELETE",
+        format!(
+            "role \"{}\" cannot delete rows of \"{name}\", and housekeeping.retain asks for it",
+            rights.role
+        ),
+        "Grant it as the table's owner, or set housekeeping.retain to nothing: the relay runs without it.",
+    )
+    .sql(format!(
+        "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT, DELETE ON {table} TO {role};",
+        schema = quote_identifier(&table.schema),
+        table = table.quoted_name(),
+        role = quote_identifier(rights.role),
+    ))
+}
+
 fn policies(table: &OutboxTable, rights: &Rights<'_>) -> Option<Check> {
     rights.facts.row_security.then(|| {
         Check::error(

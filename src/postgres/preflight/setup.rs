@@ -51,6 +51,7 @@ struct TableRights {
     table: OutboxTable,
     usage: bool,
     select: bool,
+    delete: bool,
 }
 
 const SERVER: &str = "
@@ -62,7 +63,8 @@ const SERVER: &str = "
 
 const RIGHTS: &str = "
     SELECT coalesce(has_schema_privilege(r.oid, c.relnamespace, 'USAGE'), false) AS usage,
-           coalesce(has_table_privilege(r.oid, c.oid, 'SELECT'), false) AS readable
+           coalesce(has_table_privilege(r.oid, c.oid, 'SELECT'), false) AS readable,
+           coalesce(has_table_privilege(r.oid, c.oid, 'DELETE'), false) AS deletable
       FROM pg_class c LEFT JOIN pg_roles r ON r.rolname = $1
      WHERE c.oid = $2";
 
@@ -93,6 +95,7 @@ impl SetupFacts {
                 table,
                 usage: row.try_get("usage")?,
                 select: row.try_get("readable")?,
+                delete: row.try_get("deletable")?,
             });
         }
         facts.publication = Publication::read(client, &wanted.publication.name).await?;
@@ -189,12 +192,22 @@ fn table_steps(wanted: &Preflight<'_>, role: &str, facts: &SetupFacts) -> Vec<Se
         steps.push(step("The outbox", table));
         // Public may use it, unless somebody has taken that away.
         steps.extend(grant(schema, name, false, false));
+        steps.extend(wanted.deletes.then(|| delete_step(schema, name, role)));
     }
     for rights in &facts.tables {
         let (schema, name) = (&rights.table.schema, &rights.table.name);
         steps.extend(grant(schema, name, rights.usage, rights.select));
+        let lacks = wanted.deletes && !rights.delete;
+        steps.extend(lacks.then(|| delete_step(schema, name, role)));
     }
     steps
+}
+
+fn delete_step(schema: &str, name: &str, role: &str) -> SetupStep {
+    step(
+        "Housekeeping deletes rows whose time is over",
+        format!("GRANT DELETE ON TABLE {} TO {role}", quoted(schema, name)),
+    )
 }
 
 fn publication_step(wanted: &Preflight<'_>, facts: &SetupFacts) -> Option<SetupStep> {

@@ -67,6 +67,7 @@ fn wanted(name: &str, option: &str, purpose: ColumnPurpose) -> WantedColumn {
 const OPEN: objects::Rights<'_> = objects::Rights {
     facts: TableFacts {
         readable: true,
+        deletable: true,
         owned: true,
         row_security: false,
     },
@@ -292,6 +293,7 @@ fn the_right_to_read_counts_only_when_rows_are_read() {
     let closed = objects::Rights {
         facts: TableFacts {
             readable: false,
+            deletable: false,
             owned: false,
             row_security: true,
         },
@@ -327,6 +329,29 @@ fn the_right_to_read_counts_only_when_rows_are_read() {
             ("SELECT", CheckOutcome::Error),
             ("row security", CheckOutcome::Error)
         ]
+    );
+}
+
+#[test]
+fn the_right_to_delete_is_a_warning_for_housekeeping_alone() {
+    let closed = objects::Rights {
+        facts: TableFacts {
+            deletable: false,
+            ..OPEN.facts
+        },
+        ..OPEN
+    };
+    assert_eq!(
+        objects::deletable(&outbox(), &OPEN).outcome,
+        CheckOutcome::Ok
+    );
+    let check = objects::deletable(&outbox(), &closed);
+    assert_eq!(check.outcome, CheckOutcome::Warning);
+    assert_eq!(
+        check.sql.as_deref(),
+        Some(
+            "GRANT USAGE ON SCHEMA \"public\" TO \"relay\"; GRANT SELECT, DELETE ON \"public\".\"outbox\" TO \"relay\";"
+        )
     );
 }
 
@@ -542,6 +567,7 @@ fn setup_makes_the_publication_before_the_slot() {
         tables: &tables,
         snapshot: &SnapshotOptions::default(),
         columns: &columns,
+        deletes: true,
     };
     let sql: Vec<String> = setup_steps(&preflight, "relay", "shop", &SetupFacts::default())
         .into_iter()
@@ -556,6 +582,7 @@ fn setup_makes_the_publication_before_the_slot() {
             "CREATE TABLE \"app\".\"outbox\" (\"id\" uuid PRIMARY KEY, \"aggregateid\" text NOT NULL, \"payload\" jsonb)",
             "GRANT USAGE ON SCHEMA \"app\" TO \"relay\"",
             "GRANT SELECT ON TABLE \"app\".\"outbox\" TO \"relay\"",
+            "GRANT DELETE ON TABLE \"app\".\"outbox\" TO \"relay\"",
             "CREATE PUBLICATION \"outbox\" FOR TABLE \"app\".\"outbox\" WITH (publish = 'insert, update', publish_via_partition_root = true)",
             "SELECT lsn::text FROM pg_create_logical_replication_slot('outbox', 'pgoutput')",
         ]

@@ -8,7 +8,7 @@ use outboxd::postgres::publication::PublicationMode;
 use outboxd::postgres::slot::CreateMode;
 use outboxd::postgres::snapshot::SnapshotMode;
 use outboxd::postgres::{Host, SslMode, TargetSessionAttrs};
-use outboxd::relay::{HeartbeatOptions, JournalOptions, OnBlocked};
+use outboxd::relay::{HeartbeatOptions, HousekeepingOptions, JournalOptions, OnBlocked};
 use outboxd::router::{
     Converter, DecimalFormat, DecimalHandling, Heartbeat, JsonEmptyArrays, JsonNulls, JsonOptions,
     MissingField, OnUpdate, Placement, TimePrecision,
@@ -206,6 +206,11 @@ fn every_option_of_routing_and_relaying_is_seen() {
         topic = "beats"
         name = "shop"
         query = "SELECT 1"
+        [housekeeping]
+        retain = "7d"
+        column = "created_at"
+        batch_rows = 500
+        interval = "30s"
         [position]
         topic = "shop.positions"
         key = "shop-outbox"
@@ -277,6 +282,12 @@ fn every_option_of_routing_and_relaying_is_seen() {
                 server_name: "shop".to_owned(),
             }),
             query: Some("SELECT 1".to_owned()),
+        }),
+        housekeeping: Some(HousekeepingOptions {
+            retain: Duration::from_secs(7 * 86_400),
+            column: "created_at".to_owned(),
+            batch_rows: 500,
+            interval: Duration::from_secs(30),
         }),
         journal: Some(JournalOptions {
             topic: "shop.positions".to_owned(),

@@ -344,6 +344,14 @@ fn objects() -> Vec<Sample> {
             },
         ),
         (
+            "housekeeping-of-retained-rows",
+            Object::NoTimeColumn {
+                table: table(),
+                column: "created_at".into(),
+                found: Some("bigint".into()),
+            },
+        ),
+        (
             SOURCE,
             Object::NotUtf8 {
                 table: table(),

@@ -1,0 +1,176 @@
+//! Deleting retained rows of which it is certain that they are not needed any more. Which those are is
+//! found first, with a position of the log; they are deleted once everything before it is confirmed.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use super::table::OutboxTable;
+use super::{ObjectError, PostgresError, current_position};
+use crate::lsn::Lsn;
+use crate::wire::quote_identifier;
+
+/// Versions of rows: one that was changed since, or that lies in the place of another, is not meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExpiredRows {
+    tables: Vec<u32>,
+    places: Vec<String>,
+    made_by: Vec<String>,
+    /// The transactions that wrote them have committed before it.
+    pub committed_before: Lsn,
+}
+
+impl ExpiredRows {
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+/// date, timestamp and timestamptz (`pg_type.dat` in PostgreSQL's source).
+const TIMES: [u32; 3] = [1082, 1114, 1184];
+
+/// Nobody waits long for a lock of ours, nor we for one of theirs.
+const SHORT: &str = "SET LOCAL statement_timeout = '30s'; SET LOCAL lock_timeout = '1s';";
+
+/// At most `limit` rows whose time lies further back than `retain`. A time without a zone is UTC.
+///
+/// The rows are seen under a snapshot, and the position is asked for afterwards: a transaction writes
+/// its commit before others see its rows.
+pub async fn expired(
+    client: &Client,
+    table: &OutboxTable,
+    column: &str,
+    retain: Duration,
+    limit: u32,
+) -> Result<ExpiredRows, ObjectError> {
+    refuse_what_is_no_time(table, column)?;
+    let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {SHORT}");
+    client.batch_execute(&begin).await?;
+    let sql = expired_sql(table, column);
+    let (seconds, limit) = (retain.as_secs_f64(), i64::from(limit));
+    let found = client.query(&sql, &[&seconds, &limit]).await;
+    let found = found.map_err(|error| ObjectError::of_rows(table.qualified_name(), error))?;
+    let mut rows = ExpiredRows {
+        committed_before: current_position(client).await?,
+        ..ExpiredRows::default()
+    };
+    client.batch_execute("COMMIT").await?;
+    for row in found {
+        rows.tables.push(row.try_get(0)?);
+        rows.places.push(row.try_get(1)?);
+        rows.made_by.push(row.try_get(2)?);
+    }
+    Ok(rows)
+}
+
+/// Deletes those of the rows that are still as they were. Returns how many.
+pub async fn delete(
+    client: &Client,
+    table: &OutboxTable,
+    rows: &ExpiredRows,
+) -> Result<u64, PostgresError> {
+    // A crash of the server that forgets it costs nothing: they are found again.
+    let begin = format!("BEGIN; {SHORT} SET LOCAL synchronous_commit = off");
+    client.batch_execute(&begin).await?;
+    let sql = delete_sql(table);
+    let deleted = client
+        .execute(&sql, &[&rows.tables, &rows.places, &rows.made_by])
+        .await?;
+    client.batch_execute("COMMIT").await?;
+    Ok(deleted)
+}
+
+fn refuse_what_is_no_time(table: &OutboxTable, column: &str) -> Result<(), ObjectError> {
+    let found = table.column(column);
+    if found.is_some_and(|found| TIMES.contains(&found.type_oid)) {
+        return Ok(());
+    }
+    Err(ObjectError::NoTimeColumn {
+        table: table.qualified_name(),
+        column: column.to_owned(),
+        found: found.map(|found| found.type_sql.clone()),
+    })
+}
+
+fn expired_sql(table: &OutboxTable, column: &str) -> String {
+    format!(
+        "SELECT tableoid, ctid::text, xmin::text FROM {} WHERE {} < now() - make_interval(secs => $1) LIMIT $2",
+        source(table),
+        quote_identifier(column)
+    )
+}
+
+/// The places alone are found without a scan of the table; what lies there is compared.
+fn delete_sql(table: &OutboxTable) -> String {
+    format!(
+        "DELETE FROM {} AS kept WHERE kept.ctid = ANY ($2::text[]::tid[]) \
+            AND EXISTS (SELECT FROM unnest($1::oid[], $2::text[]::tid[], $3::text[]::xid[]) AS seen(part, place, made_by) \
+                         WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin)",
+        source(table)
+    )
+}
+
+fn source(table: &OutboxTable) -> String {
+    match table.partitions {
+        Some(_) => table.quoted_name(),
+        None => format!("ONLY {}", table.quoted_name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pgoutput::ReplicaIdentity;
+    use crate::postgres::table::TableColumn;
+
+    fn outbox(type_oid: u32) -> OutboxTable {
+        OutboxTable {
+            oid: 1,
+            schema: "public".into(),
+            name: "outbox".into(),
+            replica_identity: ReplicaIdentity::Default,
+            columns: vec![TableColumn {
+                name: "At".into(),
+                type_oid,
+                type_modifier: -1,
+                type_sql: "bigint".into(),
+                nullable: true,
+                is_key: false,
+                generated: false,
+            }],
+            partitions: None,
+            row_security: false,
+            estimated_rows: None,
+        }
+    }
+
+    #[test]
+    fn only_a_column_that_is_a_time_tells_how_old_a_row_is() {
+        for time in TIMES {
+            assert!(refuse_what_is_no_time(&outbox(time), "At").is_ok());
+        }
+        let refused = |column| refuse_what_is_no_time(&outbox(20), column).unwrap_err();
+        assert_eq!(
+            [refused("At"), refused("at")].map(|error| error.to_string()),
+            [
+                "column \"At\" of \"public.outbox\" has type bigint, expected timestamptz, timestamp or date",
+                "table \"public.outbox\" has no column \"at\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn rows_are_found_and_deleted_in_the_table_alone_or_in_all_its_partitions() {
+        let mut table = outbox(1184);
+        assert_eq!(
+            expired_sql(&table, "At"),
+            "SELECT tableoid, ctid::text, xmin::text FROM ONLY \"public\".\"outbox\" WHERE \"At\" < now() - make_interval(secs => $1) LIMIT $2"
+        );
+        table.partitions = Some(Vec::new());
+        assert!(delete_sql(&table).starts_with("DELETE FROM \"public\".\"outbox\" AS kept WHERE "));
+    }
+}

@@ -1,0 +1,260 @@
+//! Retained rows are deleted when their time is over, by the instance that streams, and only what was
+//! certainly delivered: what a look has found is deleted once the stream has confirmed everything that was
+//! committed before the look.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_postgres::Client;
+
+use super::backoff::Backoff;
+use super::{REPEAT_INTERVAL, RelayError, View};
+use crate::lsn::Lsn;
+use crate::observe::{Repeated, State};
+use crate::postgres::table::OutboxTable;
+use crate::postgres::{self, housekeeping};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// A row is kept at least so long after the time that its column has.
+    pub retain: Duration,
+    pub column: String,
+    /// Of one transaction.
+    pub batch_rows: u32,
+    /// Between two looks, where there was not more to do than one batch.
+    pub interval: Duration,
+}
+
+/// While there is more to do.
+const PAUSE: Duration = Duration::from_millis(200);
+/// After a failure: the first pause, and the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+
+/// The stream that runs, as the loop tells it. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Streaming(watch::Sender<Option<Stand>>);
+
+/// Where the stream stands.
+#[derive(Clone, Debug)]
+struct Stand {
+    from: Arc<From>,
+    /// Acknowledged by Kafka, and told to the server.
+    confirmed: Lsn,
+}
+
+/// What a stream reads, and where: another one is another value.
+#[derive(Debug)]
+struct From {
+    server: postgres::Options,
+    tables: Vec<OutboxTable>,
+}
+
+impl Streaming {
+    pub(super) fn begin(&self, server: postgres::Options, tables: Vec<OutboxTable>) {
+        let from = Arc::new(From { server, tables });
+        let confirmed = Lsn::ZERO;
+        self.0.send_replace(Some(Stand { from, confirmed }));
+    }
+
+    pub(super) fn confirm(&self, lsn: Lsn) {
+        self.0.send_if_modified(|stand| match stand {
+            Some(stand) if stand.confirmed != lsn => {
+                stand.confirmed = lsn;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    pub(super) fn end(&self) {
+        self.0.send_replace(None);
+    }
+}
+
+/// Until it is aborted. What fails is told, and tried again later.
+pub(super) async fn run(options: Option<Options>, streaming: Streaming, view: View) {
+    let Some(options) = options else {
+        return;
+    };
+    let mut keeper = Keeper {
+        options,
+        stands: streaming.0.subscribe(),
+        view,
+        client: None,
+    };
+    let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
+    let mut repeated = Repeated::new(REPEAT_INTERVAL);
+    loop {
+        let Some(from) = keeper.stream().await else {
+            return;
+        };
+        let pause = match keeper.round(&from).await {
+            Ok(is_more) => {
+                backoff.reset();
+                if repeated.recovered() {
+                    tracing::info!("recovered: housekeeping goes on");
+                }
+                if is_more {
+                    PAUSE
+                } else {
+                    keeper.options.interval
+                }
+            }
+            Err(error) => {
+                keeper.view.metrics.housekeeping_failures.inc();
+                let now = std::time::Instant::now();
+                if let Some(unsaid) = repeated.say(&error.kind(), now) {
+                    let problem = error.problem();
+                    tracing::warn!(
+                        detail = problem.detail.as_deref(),
+                        hint = problem.hint.as_deref(),
+                        repeated = unsaid,
+                        "housekeeping failed, and is tried again: {}",
+                        problem.message
+                    );
+                }
+                backoff.pause()
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+struct Keeper {
+    options: Options,
+    stands: watch::Receiver<Option<Stand>>,
+    view: View,
+    /// With the server of a stream.
+    client: Option<(Arc<From>, Client)>,
+}
+
+impl Keeper {
+    /// The one that runs, or the next one. `None` when there will be none.
+    async fn stream(&mut self) -> Option<Arc<From>> {
+        let stand = self.stands.wait_for(Option::is_some).await.ok()?;
+        stand.as_ref().map(|stand| Arc::clone(&stand.from))
+    }
+
+    /// One batch of each table. Whether there is more to do. After an error the session is given up.
+    async fn round(&mut self, from: &Arc<From>) -> Result<bool, RelayError> {
+        let client = match self.client.take() {
+            Some((of, client)) if Arc::ptr_eq(&of, from) => client,
+            _ => postgres::connect(&from.server).await?,
+        };
+        let mut is_more = false;
+        for table in &from.tables {
+            let (retain, limit) = (self.options.retain, self.options.batch_rows);
+            let column = &self.options.column;
+            let found = housekeeping::expired(&client, table, column, retain, limit).await?;
+            if found.is_empty() {
+                continue;
+            }
+            tracing::debug!(
+                table = table.qualified_name(), rows = found.len(), until_lsn = %found.committed_before,
+                "rows whose time is over wait for their confirmation"
+            );
+            if !self.is_confirmed(from, found.committed_before).await {
+                // They are found again under the next stream.
+                return Ok(false);
+            }
+            let deleted = housekeeping::delete(&client, table, &found).await?;
+            self.view.metrics.housekeeping_rows.inc_by(deleted);
+            is_more |= u32::try_from(found.len()) == Ok(limit);
+        }
+        if !is_more {
+            let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
+            let completed = &self.view.metrics.housekeeping_completed_timestamp_seconds;
+            completed.set(now.unwrap_or_default().as_secs_f64());
+        }
+        self.client = Some((Arc::clone(from), client));
+        Ok(is_more)
+    }
+
+    /// Waits until this very stream has confirmed everything before `lsn`, and nothing is in its way.
+    /// False where it ended.
+    async fn is_confirmed(&mut self, from: &Arc<From>, lsn: Lsn) -> bool {
+        let stand = self.stands.wait_for(|stand| match stand {
+            Some(stand) if Arc::ptr_eq(&stand.from, from) => stand.confirmed >= lsn,
+            _ => true,
+        });
+        let is_there = match stand.await {
+            Ok(stand) => matches!(&*stand, Some(stand) if Arc::ptr_eq(&stand.from, from)),
+            Err(_) => false,
+        };
+        is_there && self.view.status.state() == State::Streaming
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::{Metrics, Status};
+    use futures_util::FutureExt;
+
+    fn server() -> postgres::Options {
+        postgres::Options {
+            hosts: Vec::new(),
+            user: String::new(),
+            password: None,
+            database: String::new(),
+            ssl_mode: postgres::SslMode::Disable,
+            ssl_root_cert: None,
+            ssl_cert: None,
+            ssl_key: None,
+            ssl_key_password: None,
+            target_session_attrs: postgres::TargetSessionAttrs::Any,
+            application_name: String::new(),
+            connect_timeout: Duration::ZERO,
+            wal_sender_timeout: Duration::ZERO,
+        }
+    }
+
+    fn keeper(streaming: &Streaming) -> Keeper {
+        let status = Status::new("n", "s", "p", std::time::SystemTime::UNIX_EPOCH);
+        Keeper {
+            options: Options {
+                retain: Duration::ZERO,
+                column: String::new(),
+                batch_rows: 1,
+                interval: Duration::ZERO,
+            },
+            stands: streaming.0.subscribe(),
+            view: View::new(Metrics::new().unwrap(), status),
+            client: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_found_waits_until_the_same_stream_has_confirmed_it() {
+        let streaming = Streaming::default();
+        streaming.begin(server(), Vec::new());
+        let mut keeper = keeper(&streaming);
+        keeper.view.set_state(State::Streaming);
+        let from = keeper.stream().await.unwrap();
+        streaming.confirm(Lsn::new(9));
+        let waiting = keeper.is_confirmed(&from, Lsn::new(10));
+        let mut waiting = std::pin::pin!(waiting);
+        assert_eq!(waiting.as_mut().now_or_never(), None);
+        streaming.confirm(Lsn::new(10));
+        assert!(waiting.await);
+    }
+
+    #[tokio::test]
+    async fn another_stream_or_an_obstacle_gives_up_what_was_found() {
+        let streaming = Streaming::default();
+        streaming.begin(server(), Vec::new());
+        let mut keeper = keeper(&streaming);
+        keeper.view.set_state(State::Streaming);
+        let from = keeper.stream().await.unwrap();
+        streaming.confirm(Lsn::new(10));
+        keeper.view.set_state(State::Blocked);
+        assert!(!keeper.is_confirmed(&from, Lsn::new(10)).await);
+        keeper.view.set_state(State::Streaming);
+        streaming.end();
+        assert!(!keeper.is_confirmed(&from, Lsn::new(10)).await);
+        streaming.begin(server(), Vec::new());
+        streaming.confirm(Lsn::new(10));
+        assert!(!keeper.is_confirmed(&from, Lsn::new(10)).await);
+    }
+}
