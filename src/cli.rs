@@ -24,6 +24,9 @@ pub enum Command {
     Status(StatusArgs),
     /// Print the SQL for what the server lacks, or run it
     Setup(SetupArgs),
+    /// Drop or advance the slot, after its name was asked for
+    #[command(subcommand)]
+    Slot(SlotCommand),
     /// Publish rows that are in the outbox table once more, while a relay streams
     Snapshot(SnapshotArgs),
     /// Publish dead letters again, once what stood in their way is gone
@@ -135,6 +138,62 @@ pub enum SinkArg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UntilArg {
     Current,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SlotCommand {
+    /// Drop the slot: what it has and is not confirmed is given up
+    Drop(SlotDropArgs),
+    /// Move the slot forward: what lies between is never sent
+    Advance(SlotAdvanceArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct SlotDropArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// The slot's name, instead of being asked for it
+    #[arg(long, value_name = "NAME")]
+    pub yes: Option<String>,
+    /// End the session that uses the slot, or has its lead
+    #[arg(long)]
+    pub terminate: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct SlotAdvanceArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// A position of the log such as 0/1A2B3C4D, or current: where the server writes now
+    #[arg(long, value_name = "LSN|current")]
+    pub to: AdvanceTo,
+    /// The slot's name, instead of being asked for it
+    #[arg(long, value_name = "NAME")]
+    pub yes: Option<String>,
+}
+
+/// A position as it is written, which only the command can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdvanceTo {
+    Current,
+    Position(String),
+}
+
+impl std::str::FromStr for AdvanceTo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let hexadecimal = |part: &str| {
+            (1..=8).contains(&part.len()) && part.chars().all(|c| c.is_ascii_hexdigit())
+        };
+        match text.split_once('/') {
+            None if text.eq_ignore_ascii_case("current") => Ok(Self::Current),
+            Some((high, low)) if hexadecimal(high) && hexadecimal(low) => {
+                Ok(Self::Position(text.to_owned()))
+            }
+            _ => Err("expected a position such as 0/1A2B3C4D, or current".to_owned()),
+        }
+    }
 }
 
 #[derive(Args, Debug)]

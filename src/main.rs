@@ -6,7 +6,8 @@ use std::time::SystemTime;
 use clap::Parser;
 use outboxd::cli::{
     CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, HealthcheckArgs, RedriveArgs, ReportFormat,
-    RunArgs, SetupArgs, SinkArg, SnapshotArgs, StatusArgs, UntilArg, exit,
+    RunArgs, SetupArgs, SinkArg, SlotAdvanceArgs, SlotCommand, SlotDropArgs, SnapshotArgs,
+    StatusArgs, UntilArg, exit,
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status(&args),
         Command::Setup(args) => setup(&args),
         Command::Snapshot(args) => snapshot(&args),
+        Command::Slot(command) => slot(&command),
         Command::Redrive(args) => redrive(&args),
         Command::Convert(args) => convert(&args),
         Command::Healthcheck(args) => healthcheck(&args),
@@ -194,6 +196,20 @@ fn redrive(args: &RedriveArgs) -> u8 {
         return exit::CONFIG;
     };
     on_terminal(outboxd::redrive::run(config, args))
+}
+
+fn slot(command: &SlotCommand) -> u8 {
+    let (SlotCommand::Drop(SlotDropArgs { config, .. })
+    | SlotCommand::Advance(SlotAdvanceArgs { config, .. })) = command;
+    let Some(config) = load(config, true) else {
+        return exit::CONFIG;
+    };
+    on_terminal(async {
+        match command {
+            SlotCommand::Drop(args) => outboxd::slot::drop(&config, args).await,
+            SlotCommand::Advance(args) => outboxd::slot::advance(&config, args).await,
+        }
+    })
 }
 
 fn snapshot(args: &SnapshotArgs) -> u8 {

@@ -92,6 +92,7 @@ impl Source {
             tables: &config.tables,
             snapshot: &config.snapshot,
             columns: &columns,
+            deletes: config.relay.housekeeping.is_some(),
         };
         let wishes = Wishes {
             outage: wanted.outage,

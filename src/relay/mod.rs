@@ -432,7 +432,8 @@ impl Relay {
         } else {
             self.view.block(Obstacle::Source, problem);
         }
-        if self.config.relay.on_blocked == OnBlocked::Exit {
+        // One that is to end by itself has nobody to wait for.
+        if self.config.relay.on_blocked == OnBlocked::Exit || self.run.until == Until::Current {
             return Err(error);
         }
         loop {

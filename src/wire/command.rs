@@ -30,6 +30,11 @@ pub fn drop_slot(name: &str) -> String {
     format!("DROP_REPLICATION_SLOT {}", quote_identifier(name))
 }
 
+/// Waits for whoever uses it.
+pub fn drop_slot_when_free(name: &str) -> String {
+    format!("{} WAIT", drop_slot(name))
+}
+
 /// PostgreSQL 17 and later.
 pub fn alter_slot_failover(name: &str) -> String {
     format!(

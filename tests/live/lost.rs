@@ -157,6 +157,15 @@ async fn a_slot_that_the_server_invalidates_is_lost_with_its_range() {
         let again = Relay::start(&postgres, &kafka, &settings);
         again.wait_for_state("lost").await;
         assert_eq!(told(&again).0, message);
+        again.stop();
+
+        // One that is to end by itself does not wait for an operator.
+        let (status, log) = Relay::start_until_current(&postgres, &kafka, &settings).wait();
+        assert_eq!(status.code(), Some(1));
+        let last = log.last().unwrap();
+        assert!(
+            last.contains("was invalidated by the server") && last.contains("\"exit_status\":1")
+        );
     }
 }
 

@@ -26,6 +26,7 @@ mod preflight;
 mod replay;
 mod security;
 mod setup;
+mod slots;
 mod snapshot;
 mod source;
 mod stops;

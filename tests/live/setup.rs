@@ -137,4 +137,20 @@ async fn setup_mends_what_is_half_there_and_says_what_it_may_not() {
     let (ok, done) = setup.run(&[&setup.as_administrator(), "--apply"]);
     assert!(ok);
     assert_eq!(done.len(), missing.len());
+
+    // The publication is there, and the table is not: one run is enough.
+    admin
+        .batch_execute("DROP TABLE app.outbox; ALTER PUBLICATION outbox SET (publish = 'update')")
+        .await
+        .unwrap();
+    let (ok, done) = setup.run(&[&setup.as_administrator(), "--apply"]);
+    assert!(ok, "{done:#?}");
+    let last = [
+        "done: ALTER PUBLICATION \"outbox\" SET (publish = 'insert, update')",
+        "done: ALTER PUBLICATION \"outbox\" ADD TABLE \"app\".\"outbox\"",
+    ];
+    assert_eq!(done[done.len() - 2..], last, "{done:#?}");
+    let (ok, again) = setup.run(&[&setup.as_administrator(), "--apply"]);
+    assert!(ok);
+    assert_eq!(again, ["Nothing was missing."]);
 }

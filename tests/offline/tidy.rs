@@ -81,12 +81,13 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
     ("cli", &[]),
 ];
 
-const COMPOSE: [&str; 9] = [
+const COMPOSE: [&str; 10] = [
     "main",
     "lib",
     "redrive",
     "check",
     "setup",
+    "slot",
     "snapshot",
     "status",
     "demo",

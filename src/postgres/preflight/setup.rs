@@ -130,7 +130,7 @@ pub fn setup_steps(
     }
     steps.extend(role_steps(role, database, facts.role));
     steps.extend(table_steps(wanted, &quote_identifier(role), facts));
-    steps.extend(publication_step(wanted, facts));
+    steps.extend(publication_steps(wanted, facts));
     if !facts.slot {
         steps.push(SetupStep {
             kind: SetupKind::LeftToTheRelay,
@@ -210,20 +210,40 @@ fn delete_step(schema: &str, name: &str, role: &str) -> SetupStep {
     )
 }
 
-fn publication_step(wanted: &Preflight<'_>, facts: &SetupFacts) -> Option<SetupStep> {
+fn publication_steps(wanted: &Preflight<'_>, facts: &SetupFacts) -> Vec<SetupStep> {
     let tables = facts.tables();
     let Some(found) = &facts.publication else {
-        return Some(step(
+        return vec![step(
             "The publication, before the slot: a slot cannot see one that is younger than itself",
             publication_sql(wanted, &tables),
-        ));
+        )];
     };
-    let (ObjectError::PublicationLacksTable { sql, .. }
-    | ObjectError::PublicationLacksInserts { sql, .. }) = found.check(&tables).err()?
-    else {
-        return None;
+    let mut missing = Vec::new();
+    if let Err(ObjectError::PublicationLacksInserts { sql, .. }) = found.check(&[]) {
+        missing.push(sql);
+    }
+    let with_inserts = Publication {
+        inserts: true,
+        ..found.clone()
     };
-    Some(step("The publication sends the outbox's inserts", sql))
+    for table in tables.chunks(1) {
+        if let Err(ObjectError::PublicationLacksTable { sql, .. }) = with_inserts.check(table) {
+            missing.push(sql);
+        }
+    }
+    // The table that an earlier step makes.
+    if let (true, Some((schema, name))) = (tables.is_empty(), wanted.tables.exact_name())
+        && !found.all_tables
+        && !found.schemas.iter().any(|whole| whole == schema)
+    {
+        let publication = quote_identifier(found.name.as_str());
+        let table = quoted(schema, name);
+        missing.push(format!("ALTER PUBLICATION {publication} ADD TABLE {table}"));
+    }
+    let steps = missing.into_iter();
+    steps
+        .map(|sql| step("The publication sends the outbox's inserts", sql))
+        .collect()
 }
 
 fn publication_sql(wanted: &Preflight<'_>, tables: &[OutboxTable]) -> String {

@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 use super::{SlotName, SlotOptions};
 use crate::lsn::Lsn;
 use crate::postgres::{ObjectError, PostgresError, ReplicationSession, sqlstate};
-use crate::wire::{alter_slot_failover, quote_literal};
+use crate::wire::{alter_slot_failover, drop_slot_when_free, quote_literal};
 
 /// The first server that keeps slots on its standbys.
 pub(in crate::postgres) const FAILOVER_SINCE: u32 = 170_000;
@@ -95,6 +95,32 @@ pub async fn drop(client: &Client, name: &SlotName) -> Result<(), PostgresError>
         .query("SELECT pg_drop_replication_slot($1)", &[&name.as_str()])
         .await?;
     Ok(())
+}
+
+/// The same as soon as nobody uses it.
+pub async fn drop_when_free(
+    session: &mut ReplicationSession,
+    name: &SlotName,
+) -> Result<(), PostgresError> {
+    let command = drop_slot_when_free(name.as_str());
+    session.query(&command).await.map(std::mem::drop)
+}
+
+/// Moves the slot forward, as far as the server has decoded up to `to`. Returns where it stands.
+pub async fn advance(
+    session: &mut ReplicationSession,
+    name: &SlotName,
+    to: Lsn,
+) -> Result<Lsn, ObjectError> {
+    let name = quote_literal(name.as_str());
+    let sql = format!("SELECT end_lsn FROM pg_replication_slot_advance({name}, '{to}')");
+    position(&session.query_value(&sql).await?.unwrap_or_default())
+}
+
+/// How far the log is on disk, which no slot can be moved beyond.
+pub async fn written(client: &Client) -> Result<Lsn, ObjectError> {
+    let sql = "SELECT pg_current_wal_flush_lsn()::text";
+    position(client.query_one(sql, &[]).await?.try_get(0)?)
 }
 
 pub(in crate::postgres) fn refuse_failover(

@@ -31,6 +31,13 @@ impl Relay {
         Self::start_with(&args, &[])
     }
 
+    /// The same with `--until current`.
+    pub fn start_until_current(postgres: &Postgres, kafka: &Kafka, settings: &[&str]) -> Self {
+        let mut args = Self::args(postgres, kafka, settings);
+        args.extend(["--until", "current"].map(str::to_owned));
+        Self::start_with(&args, &[])
+    }
+
     /// One that ends as if killed when it passes `edge` (of `src/relay/kill_point.rs`) for the nth time.
     pub fn start_to_be_killed(
         postgres: &Postgres,
