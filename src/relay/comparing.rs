@@ -182,7 +182,7 @@ impl Looked<'_> {
     /// A connector used the slot meanwhile, and its offset is as far.
     fn is_connectors(&self, gap: &Gap) -> bool {
         match (gap, self.connector) {
-            (Gap::Moved { to, .. }, Some(connector)) => connector.has_moved_slot(*to),
+            (Gap::Moved { to, .. }, Some(connector)) => connector.has_moved_slot(*to, self.written),
             _ => false,
         }
     }

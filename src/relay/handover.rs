@@ -141,12 +141,14 @@ impl Handover {
 
 impl Connector {
     /// The connector has confirmed the slot's position itself: it was not moved behind its back.
-    pub(super) fn has_moved_slot(&self, stands: Lsn) -> bool {
+    /// What lies beyond the server is of another one, and says nothing.
+    pub(super) fn has_moved_slot(&self, stands: Lsn, written: Lsn) -> bool {
         let offset = self
             .found
             .as_ref()
             .and_then(|found| found.as_ref().ok()?.as_ref());
-        offset.is_some_and(|offset| offset.committed.unwrap_or(offset.lsn) >= stands)
+        let reached = offset.map(|offset| offset.committed.unwrap_or(offset.lsn));
+        reached.is_some_and(|reached| (stands..=written).contains(&reached))
     }
 
     /// Says what it comes to. `confirmed` is the slot's position or the relay's own; the server
