@@ -61,6 +61,21 @@ fn systemd_takes_the_unit() {
     );
 }
 
+#[test]
+fn compose_and_kustomize_take_what_they_are_given() {
+    let folder = project("docker");
+    // Debian's docker-compose is older than the key for the project's name.
+    let compose = std::fs::read_to_string(folder.join("compose.yml")).unwrap();
+    let lines = compose.lines().filter(|line| !line.starts_with("name:"));
+    let older = TempDir::new().unwrap();
+    let file = older.path().join("compose.yml");
+    std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let arguments = ["-f", file, "--project-directory", ".", "config", "-q"];
+    run("docker-compose", &arguments, &folder);
+    run("kubectl", &["kustomize", "kubernetes"], &folder);
+}
+
 /// What others write into tables and files, and a page must not take for markup.
 const PLANTED: &str = "<b id=\"planted\">x</b>";
 const PHONE: (u32, u32) = (360, 1350);
