@@ -9,6 +9,7 @@ mod support;
 mod article;
 mod blocked;
 mod check;
+mod clock;
 mod conformance;
 mod consumer_state;
 mod consumers;

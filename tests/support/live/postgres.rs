@@ -1,7 +1,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -30,7 +30,11 @@ pub struct Postgres {
     home: PathBuf,
     pub port: u16,
     child: Option<Child>,
+    has_clock: bool,
 }
+
+/// Preloaded into the server: its wall clock is what a test says.
+const CLOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/live/clock.c");
 
 /// postgres refuses to run as root.
 pub(super) fn server_user() -> Option<(u32, u32)> {
@@ -90,10 +94,35 @@ impl Postgres {
             home,
             port,
             child: None,
+            has_clock: false,
         };
         server.initialize(settings);
         server.start_again();
         server
+    }
+
+    /// From the next start on its wall clock is what [`Postgres::set_clock`] says.
+    pub fn take_clock(&mut self) {
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(self.clock().with_extension("so"))
+            .arg(CLOCK)
+            .status();
+        assert!(built.unwrap().success());
+        fs::write(self.clock(), [0; 8]).unwrap();
+        give_to_server(&self.clock());
+        self.has_clock = true;
+    }
+
+    /// How far it is ahead of ours, at once.
+    pub fn set_clock(&self, ahead_seconds: i64) {
+        // In its place: the server has the file mapped.
+        let file = File::options().write(true).open(self.clock()).unwrap();
+        file.write_all_at(&ahead_seconds.to_ne_bytes(), 0).unwrap();
+    }
+
+    fn clock(&self) -> PathBuf {
+        self.folder.path().join("clock")
     }
 
     /// A hot standby of this cluster, which is stopped for the time of the copy. It follows through the
@@ -106,6 +135,7 @@ impl Postgres {
             home: self.home.clone(),
             port,
             child: None,
+            has_clock: false,
         };
         let copied = self
             .command_of("cp".into())
@@ -200,8 +230,13 @@ impl Postgres {
                 .append(true)
                 .open(self.log())
                 .unwrap();
-            let mut child = self
-                .command("postgres")
+            let mut postgres = self.command("postgres");
+            if self.has_clock {
+                postgres
+                    .env("LD_PRELOAD", self.clock().with_extension("so"))
+                    .env("CLOCK_FILE", self.clock());
+            }
+            let mut child = postgres
                 .arg("-D")
                 .arg(self.data())
                 .stdout(Stdio::null())
