@@ -6,31 +6,39 @@
 #[path = "../support/live/mod.rs"]
 mod support;
 
+mod debezium;
 mod routing;
 mod takeover;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use tokio_postgres::Client;
 
 use support::{Consumer, Kafka, Postgres, Relay, Shop, Version};
 
 const ROWS: u64 = 300_000;
 const RATE: u64 = 1000;
 const SECONDS: u64 = 15;
+const TICKS_PER_SECOND: f64 = 100.0;
 
 #[tokio::main]
 async fn main() {
     let mut given = std::env::args()
         .skip(1)
         .filter(|arg| !arg.starts_with("--"));
-    if given.next().as_deref() == Some("takeover") {
-        let runs = given
-            .next()
-            .map_or(20, |runs| runs.parse().expect("a number of runs"));
-        return takeover::measure(runs).await;
+    match given.next().as_deref() {
+        Some("takeover") => {
+            let runs = given
+                .next()
+                .map_or(20, |runs| runs.parse().expect("a number of runs"));
+            return takeover::measure(runs).await;
+        }
+        Some("debezium") => return debezium::measure().await,
+        Some(other) => panic!("takeover, debezium or nothing, not {other}"),
+        None => {}
     }
     println!("| measurement | value |\n|---|---|");
     routing::measure();
@@ -57,15 +65,7 @@ async fn drain() {
             .await
             .unwrap();
     }
-    for _ in 0..ROWS / 100 {
-        client
-            .batch_execute(
-                "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'ORD-' || n, n, 'T',
-                        jsonb_build_object('note', repeat('x', 280)) FROM generate_series(1, 100) n",
-            )
-            .await
-            .unwrap();
-    }
+    insert_rows(&client, ROWS).await;
     let end: String = client
         .query_one("SELECT pg_current_wal_flush_lsn()::text", &[])
         .await
@@ -131,9 +131,22 @@ async fn drain() {
     );
     println!(
         "| outboxd CPU seconds per million rows | {:.2} |",
-        ticks as f64 / 100.0 / ROWS as f64 * 1e6
+        ticks as f64 / TICKS_PER_SECOND / ROWS as f64 * 1e6
     );
     println!("| outboxd peak resident memory | {} MiB |", peak_kib / 1024);
+}
+
+/// A hundred rows of 300 bytes a transaction.
+async fn insert_rows(client: &Client, rows: u64) {
+    for _ in 0..rows / 100 {
+        client
+            .batch_execute(
+                "INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'ORD-' || n, n, 'T',
+                        jsonb_build_object('note', repeat('x', 280)) FROM generate_series(1, 100) n",
+            )
+            .await
+            .unwrap();
+    }
 }
 
 /// Peak memory in KiB and processor time in ticks of 10 ms; none once the process has ended.
@@ -161,54 +174,69 @@ fn pg_recvlogical() -> PathBuf {
         .expect("Debian's package postgresql has pg_recvlogical")
 }
 
-/// From the return of the commit to the consumer.
 async fn latency() {
     let (postgres, kafka) = (Postgres::start(Version::V18, &[]), Kafka::start());
     let client = postgres.client().await;
     Shop::create_tables(&client).await;
-    kafka.create_topic("outbox.event.order", 3, &[]).await;
     let relay = Relay::start(&postgres, &kafka, &[]);
     relay.wait_for_state("streaming").await;
-    let committed: Arc<Mutex<HashMap<i64, Instant>>> = Arc::default();
-    let consumer = Consumer::new(&kafka, "outbox.event.order");
-    let arrivals = std::thread::spawn(move || {
-        let mut arrivals = HashMap::new();
-        while arrivals.len() < usize::try_from(RATE * SECONDS).unwrap() {
-            let event = consumer.next(Duration::from_secs(30)).expect("events come");
-            arrivals.insert(event.seq(), Instant::now());
-        }
-        arrivals
-    });
-    let insert = client
-        .prepare("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', $1, 'T', '{\"note\": \"x\"}')")
-        .await
-        .unwrap();
-    let mut tick = tokio::time::interval(Duration::from_secs_f64(1.0 / RATE as f64));
-    for seq in 0..i64::try_from(RATE * SECONDS).unwrap() {
-        tick.tick().await;
-        client.execute(&insert, &[&seq]).await.unwrap();
-        committed.lock().unwrap().insert(seq, Instant::now());
-    }
-    let arrivals = arrivals.join().unwrap();
-    let committed = committed.lock().unwrap();
-    let mut waits_us: Vec<u128> = arrivals
-        .iter()
-        .filter(|(seq, _)| **seq >= 2000)
-        .map(|(seq, at)| at.saturating_duration_since(committed[seq]).as_micros())
-        .collect();
-    waits_us.sort_unstable();
-    let quantile = |q: f64| waits_us[((waits_us.len() - 1) as f64 * q) as usize] as f64 / 1000.0;
+    let waits_us = latencies_us(&client, &kafka, 0).await;
     println!(
         "| commit to consumer at {RATE}/s, p50 | {:.2} ms |",
-        quantile(0.5)
+        quantile_ms(&waits_us, 0.5)
     );
     println!(
         "| commit to consumer at {RATE}/s, p99 | {:.2} ms |",
-        quantile(0.99)
+        quantile_ms(&waits_us, 0.99)
     );
     println!(
         "| resident memory of the relay then | {} MiB |",
         relay.resident_kib() / 1024
     );
     assert!(relay.stop().success());
+}
+
+/// From the return of the commit to the consumer, in order of size. `round` tells the events of one call
+/// from those of another.
+async fn latencies_us(client: &Client, kafka: &Kafka, round: i64) -> Vec<u128> {
+    let count = i64::try_from(RATE * SECONDS).unwrap();
+    let seqs = round * count..(round + 1) * count;
+    let insert = client
+        .prepare("INSERT INTO outbox VALUES (gen_random_uuid(), 'ticket', 'k', $1, 'T', '{\"note\": \"x\"}')")
+        .await
+        .unwrap();
+    // Makes the topic.
+    client.execute(&insert, &[&-1_i64]).await.unwrap();
+    let consumer = Consumer::new(kafka, "outbox.event.ticket");
+    let expected = seqs.clone();
+    let arrivals = std::thread::spawn(move || {
+        let mut arrivals = HashMap::new();
+        while arrivals.len() < usize::try_from(count).unwrap() {
+            let event = consumer.next(Duration::from_secs(30)).expect("events come");
+            if expected.contains(&event.seq()) {
+                arrivals.insert(event.seq(), Instant::now());
+            }
+        }
+        arrivals
+    });
+    let mut committed = HashMap::new();
+    let mut tick = tokio::time::interval(Duration::from_secs_f64(1.0 / RATE as f64));
+    for seq in seqs.clone() {
+        tick.tick().await;
+        client.execute(&insert, &[&seq]).await.unwrap();
+        committed.insert(seq, Instant::now());
+    }
+    let arrivals = arrivals.join().unwrap();
+    let steady = arrivals
+        .iter()
+        .filter(|(seq, _)| **seq >= seqs.start + 2000);
+    let mut waits_us: Vec<u128> = steady
+        .map(|(seq, at)| at.saturating_duration_since(committed[seq]).as_micros())
+        .collect();
+    waits_us.sort_unstable();
+    waits_us
+}
+
+fn quantile_ms(sorted_us: &[u128], q: f64) -> f64 {
+    sorted_us[((sorted_us.len() - 1) as f64 * q) as usize] as f64 / 1000.0
 }

@@ -28,7 +28,18 @@ const PATIENCE: Duration = Duration::from_secs(90);
 impl Connect {
     pub const CONNECTOR: &str = "shop";
 
+    /// One that is up quickly.
     pub fn start(kafka: &Kafka, worker: Worker) -> Self {
+        let jvm = [
+            "-Xms128m",
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+        ];
+        Self::start_with(kafka, worker, &jvm)
+    }
+
+    pub fn start_with(kafka: &Kafka, worker: Worker, jvm: &[&str]) -> Self {
         let folder = TempDir::with_prefix("outboxd-connect-").unwrap();
         let port = free_port();
         let stores = match worker {
@@ -60,12 +71,7 @@ impl Connect {
         };
         let out = File::create(folder.path().join("log")).unwrap();
         let mut child = Command::new("java")
-            .args([
-                "-Xms128m",
-                "-Xmx512m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-            ])
+            .args(jvm)
             .arg(format!(
                 "-Dlog4j2.configurationFile={}",
                 folder.path().join("log4j2.yaml").display()
@@ -91,6 +97,10 @@ impl Connect {
         this
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
     pub fn worker_file(&self) -> PathBuf {
         self.folder.path().join("worker.properties")
     }
@@ -101,7 +111,12 @@ impl Connect {
 
     /// Makes the connector, of slot and publication `outbox`, and waits for its stream.
     pub async fn create(&self, postgres: &Postgres) {
-        let config = json!({
+        self.create_with(postgres, &[]).await;
+    }
+
+    /// The same with further properties.
+    pub async fn create_with(&self, postgres: &Postgres, more: &[(&str, &str)]) {
+        let mut config = json!({
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
             "tasks.max": "1",
             "database.hostname": "127.0.0.1",
@@ -120,6 +135,9 @@ impl Connect {
             "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
             "transforms.outbox.table.fields.additional.placement": "seq:header:seq",
         });
+        for (name, value) in more {
+            config[*name] = json!(value);
+        }
         let file = json!({"name": Self::CONNECTOR, "config": config});
         fs::write(self.connector_file(), file.to_string()).unwrap();
         wait_until(PATIENCE, "the connector is made", async || {
