@@ -3,6 +3,7 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -29,6 +30,8 @@ pub enum Command {
     Slot(SlotCommand),
     /// Publish rows that are in the outbox table once more, while a relay streams
     Snapshot(SnapshotArgs),
+    /// Run beside Debezium on a slot of its own, and compare what would be published with the topics
+    Shadow(ShadowArgs),
     /// Publish dead letters again, once what stood in their way is gone
     Redrive(RedriveArgs),
     /// Print the TOML that does the same as a connector's file, with a note for every property
@@ -68,7 +71,7 @@ pub struct CheckArgs {
     pub all: bool,
     /// The longest outage of relay or Kafka after which the slot is still to be there
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = humantime::parse_duration)]
-    pub outage: std::time::Duration,
+    pub outage: Duration,
     /// A topic that events go to, beside that of the table's first row; may be repeated
     #[arg(long, value_name = "TOPIC")]
     pub topic: Vec<String>,
@@ -194,6 +197,21 @@ impl std::str::FromStr for AdvanceTo {
             _ => Err("expected a position such as 0/1A2B3C4D, or current".to_owned()),
         }
     }
+}
+
+#[derive(Args, Debug)]
+pub struct ShadowArgs {
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// How long, as 30m or 24h; without it until SIGTERM
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub duration: Option<Duration>,
+    /// End once so many events are compared
+    #[arg(long, value_name = "N")]
+    pub events: Option<u64>,
+    /// The slot, made for it and dropped at the end; by default the relay's with _shadow
+    #[arg(long, value_name = "NAME")]
+    pub slot: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -14,7 +14,7 @@
 //!
 //! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`], [`java`],
 //! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`], [`journal`], [`connect`].
-//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`redrive`], [`setup`], [`slot`], [`snapshot`], [`status`], [`demo`], [`healthcheck`].
+//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`redrive`], [`shadow`], [`setup`], [`slot`], [`snapshot`], [`status`], [`demo`], [`healthcheck`].
 
 pub mod ack;
 pub mod check;
@@ -38,6 +38,7 @@ pub mod relay;
 pub mod router;
 pub mod secret;
 pub mod setup;
+pub mod shadow;
 pub mod slot;
 pub mod snapshot;
 pub mod status;

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use clap::Parser;
 use outboxd::cli::{
     CheckArgs, Cli, Command, ConfigArgs, ConvertArgs, HealthcheckArgs, RedriveArgs, ReportFormat,
-    RunArgs, SetupArgs, SinkArg, SlotAdvanceArgs, SlotCommand, SlotDropArgs, SnapshotArgs,
-    StatusArgs, UntilArg, exit,
+    RunArgs, SetupArgs, ShadowArgs, SinkArg, SlotAdvanceArgs, SlotCommand, SlotDropArgs,
+    SnapshotArgs, StatusArgs, UntilArg, exit,
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status(&args),
         Command::Setup(args) => setup(&args),
         Command::Snapshot(args) => snapshot(&args),
+        Command::Shadow(args) => shadow(&args),
         Command::Slot(command) => slot(&command),
         Command::Redrive(args) => redrive(&args),
         Command::Convert(args) => convert(&args),
@@ -220,6 +221,16 @@ fn snapshot(args: &SnapshotArgs) -> u8 {
         return report_config(&format!("log.level: {error}"));
     }
     on_terminal(outboxd::snapshot::run(config, args))
+}
+
+fn shadow(args: &ShadowArgs) -> u8 {
+    let Some(config) = load(&args.config, true) else {
+        return exit::CONFIG;
+    };
+    if let Err(error) = init_logging(&config.log) {
+        return report_config(&format!("log.level: {error}"));
+    }
+    on_terminal(outboxd::shadow::run(config, args))
 }
 
 fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {

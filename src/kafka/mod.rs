@@ -21,8 +21,10 @@ mod properties;
 mod publisher;
 mod reading;
 mod stdout;
+mod tail;
 mod topic;
 mod trial;
+mod watched;
 
 pub use check::{Cluster, reach};
 pub use creation::{
@@ -38,5 +40,6 @@ pub use options::{Options, OptionsError};
 pub(crate) use properties::{is_property, is_secret};
 pub use publisher::Publisher;
 pub use reading::{Offsets, ReadError, Reading, StoredRecord};
+pub use tail::Tail;
 pub use topic::is_valid_name;
 pub use trial::Trial;

@@ -1,5 +1,6 @@
 //! The handle that the relay holds.
 
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,7 +14,9 @@ use super::options::Options;
 use super::producer::Worker;
 use super::stdout;
 use super::topic::Answer;
+use super::watched;
 use crate::ack::Resend;
+use crate::router::Record;
 
 pub(super) enum Command {
     Send(Resend),
@@ -66,6 +69,20 @@ impl Publisher {
         health.answered();
         let this = Self::spawn(health, commands, move || {
             stdout::run(&mut std::io::stdout().lock(), &receiver, &reports);
+        })?;
+        Ok((this, DeliveryReports(delivered)))
+    }
+
+    /// For a look at records that are not published.
+    pub fn start_watched(
+        out: SyncSender<Arc<Record>>,
+    ) -> Result<(Self, DeliveryReports), PublishError> {
+        let (commands, receiver) = mpsc::channel();
+        let (reports, delivered) = channel::unbounded_channel();
+        let health = Arc::new(Health::default());
+        health.answered();
+        let this = Self::spawn(health, commands, move || {
+            watched::run(&out, &receiver, &reports);
         })?;
         Ok((this, DeliveryReports(delivered)))
     }

@@ -256,7 +256,7 @@ impl Progress {
     }
 }
 
-fn stored(message: &BorrowedMessage<'_>) -> StoredRecord {
+pub(super) fn stored(message: &BorrowedMessage<'_>) -> StoredRecord {
     let headers = message.headers().map_or_else(Vec::new, |headers| {
         let each = headers.iter().map(|header| Header {
             name: header.key.into(),

@@ -16,6 +16,7 @@ use crate::ack::{Outcome, Ticket};
 use crate::kafka::{DeliveryReport, DeliveryReports, Fate, Options as KafkaOptions, Publisher};
 use crate::observe::Repeated;
 use crate::pipeline::Pipeline;
+use crate::router::Record;
 use crate::router::dead_letter::Reason;
 use crate::timestamp::Timestamp;
 
@@ -24,6 +25,8 @@ use crate::timestamp::Timestamp;
 pub enum Sink {
     Kafka(Box<KafkaOptions>),
     Stdout,
+    /// Somebody looks at them, and they are not published.
+    Watched(std::sync::mpsc::SyncSender<Arc<Record>>),
 }
 
 impl Sink {
@@ -31,6 +34,7 @@ impl Sink {
         Ok(match self {
             Self::Kafka(options) => Publisher::start(options)?,
             Self::Stdout => Publisher::start_stdout()?,
+            Self::Watched(out) => Publisher::start_watched(out.clone())?,
         })
     }
 }

@@ -10,6 +10,8 @@ use crate::support::{Connect, Kafka, Reader, Relay, Scene, Shop, Version, Worker
 
 /// How often each way, for a longer run.
 const SWITCHES: &str = "OUTBOXD_SWITCHES";
+/// How many events a shadow compares.
+const SHADOWED: &str = "OUTBOXD_SHADOWED";
 const RATE: u64 = 500;
 /// Read between two switches.
 const EVENTS: usize = 1_000;
@@ -60,6 +62,7 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
     connect.create(&scene.postgres).await;
     let mut reader = Reader::new(&scene.kafka);
     let shop = Shop::open(&scene.postgres, RATE, u64::MAX).await;
+    shadow(&connect, &mut reader).await;
     let rounds = switches();
     for round in 1..=rounds {
         reader.read_more(EVENTS);
@@ -86,6 +89,37 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
     while reader.read(QUIET) {}
     reader.tally.assert_complete_and_ordered(&expected);
     reader.follower.assert_equals_source(&scene.client).await;
+}
+
+/// Beside the connector: equal, and one difference that a consumer would see is found.
+async fn shadow(connect: &Connect, reader: &mut Reader) {
+    let events = std::env::var(SHADOWED).unwrap_or_else(|_| "1000".to_owned());
+    let file = |path: PathBuf| path.display().to_string();
+    let run = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_outboxd"));
+        command.args(["shadow", "--connector", &file(connect.connector_file())]);
+        command.args([
+            "--worker",
+            &file(connect.worker_file()),
+            "--events",
+            &events,
+        ]);
+        let output = command.args(more).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), text)
+    };
+    let (code, text) = tokio::task::block_in_place(|| run(&[]));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains(" equal, 0 different; 0 repeats"), "{text}");
+    let (code, text) = tokio::task::block_in_place(|| run(&["--set", "outbox.headers=seq:number"]));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("other headers: "), "{text}");
+    assert!(
+        text.contains("ours are id, number; theirs id, seq"),
+        "{text}"
+    );
+    while reader.read(QUIET / 100) {}
 }
 
 /// An offset that would pass over everything, of a transaction that was never there, skips nothing.

@@ -81,7 +81,8 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
     ("cli", &[]),
 ];
 
-const COMPOSE: [&str; 10] = [
+const COMPOSE: [&str; 11] = [
+    "shadow",
     "main",
     "lib",
     "redrive",

@@ -1,0 +1,253 @@
+//! `outboxd shadow`: beside Debezium on a slot of its own. What a relay would publish is compared,
+//! record by record, with what is in the topics; nothing is published.
+
+mod compare;
+mod report;
+mod seen;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::watch;
+
+use crate::cli::{ShadowArgs, exit};
+use crate::config::Config;
+use crate::kafka::{ReadError, Tail};
+use crate::observe::{Metrics, Problem, Status, say};
+use crate::postgres;
+use crate::postgres::slot::{self, SlotDescription};
+use crate::postgres::snapshot::SnapshotMode;
+use crate::relay::{OnBlocked, Relay, RelayError, RunOptions, Sink, View, stop_on_signals};
+use crate::router::Record;
+use compare::Comparison;
+use seen::Seen;
+
+/// How long brokers may be silent at the start.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// For theirs, once ours have ended.
+const GRACE: Duration = Duration::from_secs(30);
+const POLL_WAIT: Duration = Duration::from_millis(50);
+const PROGRESS: Duration = Duration::from_secs(10);
+/// Records of each side that may wait for the other.
+const WAITING: usize = 20_000;
+/// Between the relay and the comparison.
+const QUEUE: usize = 1_000;
+
+pub async fn run(mut config: Config, args: &ShadowArgs) -> Result<u8, Problem> {
+    become_shadow(&mut config, args)?;
+    refuse_old_slot(&config).await?;
+    let signals =
+        stop_on_signals().map_err(|error| Problem::new(format!("no signal handlers: {error}")))?;
+    // Where the topics end first: what our slot sends is committed later, and published later.
+    let (kafka, prefix) = (config.kafka.clone(), topic_prefix(&config));
+    let opened = tokio::task::spawn_blocking(move || Tail::open(&kafka, &prefix, PATIENCE)).await;
+    let opened = opened.map_err(|error| Problem::new(error.to_string()))?;
+    let tail = opened.map_err(unread)?;
+    say(&format!(
+        "{} topics are followed and nothing is published; slot {} holds back WAL until the end",
+        tail.topics(),
+        config.slot.name
+    ));
+    let (records, ours) = sync_channel(QUEUE);
+    let (stop, stopped) = watch::channel(false);
+    let compares_timestamps = config.router.timestamp_field.is_some();
+    let work = Work {
+        comparison: Comparison::new(compares_timestamps, WAITING),
+        tail,
+        ours,
+        stop,
+        signals,
+        until: args
+            .duration
+            .and_then(|duration| Instant::now().checked_add(duration)),
+        events: args.events,
+        has_context: config.router.context.is_some(),
+    };
+    let comparing = tokio::task::spawn_blocking(move || work.all());
+    let ended = relay(config.clone(), records, stopped).await;
+    let compared = comparing.await;
+    drop_slot(&config).await;
+    let comparison = compared.map_err(|error| Problem::new(error.to_string()))?;
+    let comparison = comparison.map_err(unread)?;
+    report::lines(&comparison).iter().for_each(|line| say(line));
+    ended.map_err(|error| error.problem().reworded(|text| config.door.reword(text)))?;
+    let is_equal = comparison.differences().is_empty() && comparison.compared() > 0;
+    Ok(if is_equal {
+        exit::DRAINED
+    } else {
+        exit::FAILED
+    })
+}
+
+/// A relay of its own slot, without a word to anybody.
+fn become_shadow(config: &mut Config, args: &ShadowArgs) -> Result<(), Problem> {
+    let name = match &args.slot {
+        Some(name) => name.clone(),
+        None => format!("{}_shadow", config.slot.name),
+    };
+    let slot = name.parse().map_err(|error: slot::SlotNameError| Problem {
+        hint: Some("Name it with --slot.".to_owned()),
+        ..Problem::new(error.to_string())
+    })?;
+    config.slot.name = slot;
+    config.slot.failover = false;
+    config.slot.drop_on_stop = false;
+    config.slot.create = slot::CreateMode::Missing;
+    config.snapshot.mode = SnapshotMode::NoData;
+    config.router.dead_letter_topic = None;
+    config.relay.on_blocked = OnBlocked::Exit;
+    config.relay.journal = None;
+    config.relay.handover = None;
+    config.relay.heartbeat = None;
+    Ok(())
+}
+
+/// One that was left over begins before the topics are read.
+async fn refuse_old_slot(config: &Config) -> Result<(), Problem> {
+    let problem = |error: postgres::PostgresError| RelayError::from(error).problem();
+    let client = postgres::connect(&config.postgres).await.map_err(problem)?;
+    let name = &config.slot.name;
+    let found = SlotDescription::read(&client, name)
+        .await
+        .map_err(problem)?;
+    match found {
+        None => Ok(()),
+        Some(_) => Err(Problem {
+            hint: Some(format!(
+                "If a shadow was killed and left it: SELECT pg_drop_replication_slot('{name}'). Otherwise name another one with --slot."
+            )),
+            ..Problem::new(format!("replication slot \"{name}\" exists already"))
+        }),
+    }
+}
+
+async fn drop_slot(config: &Config) {
+    let dropped = async {
+        let client = postgres::connect(&config.postgres).await?;
+        match SlotDescription::read(&client, &config.slot.name).await? {
+            Some(_) => slot::drop(&client, &config.slot.name).await,
+            None => Ok(()),
+        }
+    };
+    if let Err(error) = dropped.await {
+        let name = &config.slot.name;
+        say(&format!(
+            "slot {name} could not be dropped ({error}) and holds back WAL: SELECT pg_drop_replication_slot('{name}')"
+        ));
+    }
+}
+
+/// What every topic of the route begins with.
+fn topic_prefix(config: &Config) -> String {
+    let shown = config.settings.shown();
+    let topic = shown.into_iter().find(|(key, _, _)| key == "outbox.topic");
+    let topic = topic.map(|(_, topic, _)| topic).unwrap_or_default();
+    topic.split('$').next().unwrap_or_default().to_owned()
+}
+
+async fn relay(
+    config: Config,
+    records: std::sync::mpsc::SyncSender<Arc<Record>>,
+    stopped: watch::Receiver<bool>,
+) -> Result<(), RelayError> {
+    let metrics = Metrics::new().map_err(|_| RelayError::ProducerGone)?;
+    let (slot, publication) = (
+        config.slot.name.to_string(),
+        config.publication.name.to_string(),
+    );
+    let status = Status::new(&config.name, &slot, &publication, SystemTime::now());
+    let view = View::new(metrics, status);
+    let relay = Relay::new(
+        config,
+        Sink::Watched(records),
+        RunOptions::default(),
+        view,
+        stopped,
+    )?;
+    relay.run().await.map(drop)
+}
+
+fn unread(error: ReadError) -> Problem {
+    Problem {
+        hint: Some(error.hint()),
+        ..Problem::new(error.to_string())
+    }
+}
+
+struct Work {
+    comparison: Comparison,
+    tail: Tail,
+    ours: Receiver<Arc<Record>>,
+    stop: watch::Sender<bool>,
+    signals: watch::Receiver<bool>,
+    until: Option<Instant>,
+    events: Option<u64>,
+    /// `extended.headers.enabled` is set.
+    has_context: bool,
+}
+
+impl Work {
+    /// On a thread that may wait.
+    fn all(mut self) -> Result<Comparison, ReadError> {
+        let mut said = Instant::now();
+        let mut moved = Instant::now();
+        let mut ended = false;
+        loop {
+            let before = self.comparison.compared();
+            ended |= self.take_ours();
+            for wait in std::iter::once(POLL_WAIT).chain(std::iter::repeat_n(Duration::ZERO, QUEUE))
+            {
+                if !self.comparison.wants_theirs() {
+                    break;
+                }
+                let Some((topic, record)) = self.tail.poll(wait)? else {
+                    break;
+                };
+                let mut theirs = Seen::theirs(topic, record);
+                if !self.has_context {
+                    theirs.without_context();
+                }
+                self.comparison.take_theirs(theirs);
+            }
+            if self.comparison.compared() > before || !ended {
+                moved = Instant::now();
+            }
+            if self.is_enough() {
+                self.stop.send_replace(true);
+            }
+            if ended && (self.comparison.waiting() == 0 || moved.elapsed() >= GRACE) {
+                break;
+            }
+            if said.elapsed() >= PROGRESS {
+                said = Instant::now();
+                say(&report::progress(&self.comparison));
+            }
+        }
+        self.comparison.end();
+        Ok(self.comparison)
+    }
+
+    /// True once the relay has ended.
+    fn take_ours(&mut self) -> bool {
+        // Once it is asked to end, the relay has no more than its window.
+        while *self.stop.borrow() || self.comparison.wants_ours() {
+            match self.ours.try_recv() {
+                Ok(record) => {
+                    let partitions = self.tail.follow(&record.topic);
+                    self.comparison.take_ours(Seen::ours(&record, partitions));
+                }
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => return true,
+            }
+        }
+        false
+    }
+
+    fn is_enough(&self) -> bool {
+        let events = self.events;
+        *self.signals.borrow()
+            || self.until.is_some_and(|until| Instant::now() >= until)
+            || events.is_some_and(|events| self.comparison.compared() >= events)
+    }
+}
