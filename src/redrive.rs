@@ -271,7 +271,10 @@ impl Redrive {
                 }
                 Ok(Outcome::Failing(error.to_string()))
             }
-            Some(Fate::NotSent) | None => Err(Problem::new("the Kafka producer ended")),
+            Some(Fate::NotSent) | None => Err(problem(
+                "the Kafka producer ended".to_owned(),
+                "Run it again: what was acknowledged is done, the rest stays.".to_owned(),
+            )),
         }
     }
 

@@ -41,7 +41,7 @@ impl Brokers {
 }
 
 /// `reason`: librdkafka's last words, where it had any.
-pub(super) fn away(reason: Option<String>) -> Problem {
+pub fn away(reason: Option<String>) -> Problem {
     let detail = reason.filter(|reason| !reason.is_empty());
     Problem {
         message: "no Kafka broker can be reached".to_owned(),

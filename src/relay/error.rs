@@ -55,7 +55,7 @@ pub struct Undelivered {
 }
 
 impl Undelivered {
-    pub(super) fn new(error: DeliveryError, record: Option<&Record>) -> Self {
+    pub fn new(error: DeliveryError, record: Option<&Record>) -> Self {
         let record = record.filter(|_| error.concerns_the_record());
         let event_id = record.and_then(Record::event_id).map(|id| short_id(&id));
         Self {

@@ -46,7 +46,8 @@ use opening::{AfterSnapshot, Lead, Opened, Plan, StreamOrigin};
 use outbound::Outbound;
 use watching::{Unseen, Watch};
 
-pub use error::RelayError;
+pub use brokers::away as brokers_away;
+pub use error::{RelayError, Undelivered};
 pub use handover::{OffsetStore, Options as HandoverOptions};
 pub use heartbeat::Options as HeartbeatOptions;
 pub use housekeeping::Options as HousekeepingOptions;

@@ -28,6 +28,13 @@ pub enum RouteError {
         column: String,
         reason: &'static str,
     },
+    /// What the relay writes for itself is there.
+    OwnTopic {
+        topic: String,
+        column: String,
+        holds: &'static str,
+        setting: &'static str,
+    },
     Value(ValueError),
     /// A converter that does not take the column's type.
     Converter {
@@ -61,12 +68,13 @@ pub enum RouteError {
 
 impl RouteError {
     /// All of [`RouteError::reason`].
-    pub const REASONS: [&str; 13] = [
+    pub const REASONS: [&str; 14] = [
         "missing_column",
         "unsupported_type",
         "route_type",
         "null_route",
         "illegal_topic",
+        "own_topic",
         "value",
         "converter",
         "not_a_timestamp",
@@ -85,6 +93,7 @@ impl RouteError {
             Self::RouteType { .. } => "route_type",
             Self::NullRoute { .. } => "null_route",
             Self::IllegalTopic { .. } => "illegal_topic",
+            Self::OwnTopic { .. } => "own_topic",
             Self::Value(_) => "value",
             Self::Converter { .. } => "converter",
             Self::NotATimestamp { .. } => "not_a_timestamp",
@@ -119,6 +128,11 @@ impl RouteError {
             }
             Self::IllegalTopic { column, .. } => format!(
                 "Topic names have 1 to 249 letters, digits, dots, underscores and hyphens. Keep other characters out of \"{column}\", or map them with route.topic.regex."
+            ),
+            Self::OwnTopic {
+                column, setting, ..
+            } => format!(
+                "Lead the row to another topic, by its \"{column}\" or with route.topic.regex, or set {setting} to a topic to which no row leads."
             ),
             Self::Value(_) => "Check the type of the column.".to_owned(),
             Self::Converter { converter, .. } => format!(
@@ -167,6 +181,9 @@ impl fmt::Display for RouteError {
             }
             Self::IllegalTopic { topic, reason, .. } => {
                 write!(f, "\"{topic}\" is not a topic name: {reason}")
+            }
+            Self::OwnTopic { topic, holds, .. } => {
+                write!(f, "topic \"{topic}\" takes no events: {holds} are in it")
             }
             Self::Value(error) => error.fmt(f),
             Self::Converter {

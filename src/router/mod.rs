@@ -295,15 +295,22 @@ fn topic(
         return Ok(Arc::clone(topic));
     }
     let topic = options.topic.topic(routed);
-    let is = |own: &Option<Arc<str>>| own.as_deref() == Some(topic.as_str());
-    let reason = topic::illegal(&topic)
-        .or(is(&options.dead_letter_topic).then_some("dead letters go there"))
-        .or(is(&options.journal_topic).then_some("the relay's positions are there"));
-    if let Some(reason) = reason {
+    let column = || options.route_field.clone();
+    if let Some(reason) = topic::illegal(&topic) {
+        let column = column();
         return Err(RouteError::IllegalTopic {
             topic,
-            column: options.route_field.clone(),
+            column,
             reason,
+        });
+    }
+    if let Some((holds, setting)) = of_the_relay(&topic, options) {
+        let column = column();
+        return Err(RouteError::OwnTopic {
+            topic,
+            column,
+            holds,
+            setting,
         });
     }
     if topics.len() >= TOPIC_CACHE_ENTRIES {
@@ -312,6 +319,15 @@ fn topic(
     let topic: Arc<str> = topic.into();
     topics.insert(routed.into(), Arc::clone(&topic));
     Ok(topic)
+}
+
+/// What the relay keeps in a topic, and the setting that names it.
+fn of_the_relay(topic: &str, options: &Options) -> Option<(&'static str, &'static str)> {
+    let is = |own: &Option<Arc<str>>| own.as_deref() == Some(topic);
+    if is(&options.dead_letter_topic) {
+        return Some(("dead letters", "errors.dead_letter.topic"));
+    }
+    is(&options.journal_topic).then_some(("the relay's positions", "position.topic"))
 }
 
 #[cfg(test)]

@@ -315,6 +315,35 @@ fn names_that_kafka_does_not_take_are_refused() {
 }
 
 #[test]
+fn a_row_for_a_topic_of_the_relay_is_told_whose_topic_that_is() {
+    for (topics, said, hint) in [
+        (
+            (Some("outbox.event.order".into()), None),
+            "topic \"outbox.event.order\" takes no events: dead letters are in it",
+            "Lead the row to another topic, by its \"aggregatetype\" or with route.topic.regex, or set errors.dead_letter.topic to a topic to which no row leads.",
+        ),
+        (
+            (None, Some("outbox.event.order".into())),
+            "topic \"outbox.event.order\" takes no events: the relay's positions are in it",
+            "Lead the row to another topic, by its \"aggregatetype\" or with route.topic.regex, or set position.topic to a topic to which no row leads.",
+        ),
+    ] {
+        let (dead_letter_topic, journal_topic) = topics;
+        let options = Options {
+            dead_letter_topic,
+            journal_topic,
+            ..article()
+        };
+        let error = route_row(options, Operation::Insert, ROW).unwrap_err();
+        assert_eq!(
+            (error.to_string().as_str(), error.hint().as_str()),
+            (said, hint)
+        );
+        assert_eq!(error.reason(), "own_topic");
+    }
+}
+
+#[test]
 fn a_null_in_a_column_with_a_default_is_the_default_but_for_the_route() {
     let mut catalog = TypeCatalog::default();
     for (column, default) in [

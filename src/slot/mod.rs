@@ -256,9 +256,10 @@ impl<'a> Hand<'a> {
         let written = slot::written(&self.client).await.map_err(of_object)?;
         let target = match to {
             AdvanceTo::Current => written,
-            AdvanceTo::Position(text) => text
-                .parse()
-                .map_err(|_| Problem::new(format!("\"{text}\" is no position of the log")))?,
+            AdvanceTo::Position(text) => text.parse().map_err(|_| Problem {
+                hint: Some("Give it as the server prints it: 2F/60000000; or current.".to_owned()),
+                ..Problem::new(format!("\"{text}\" is no position of the log"))
+            })?,
         };
         let stands = self.found.confirmed_flush_lsn.unwrap_or_default();
         let name = &self.config.slot.name;

@@ -31,10 +31,14 @@ async fn main() {
         .filter(|arg| !arg.starts_with("--"));
     match given.next().as_deref() {
         Some("takeover") => {
-            let runs = given
-                .next()
-                .map_or(20, |runs| runs.parse().expect("a number of runs"));
-            return takeover::measure(runs).await;
+            let (mut way, mut runs) = (None, 20);
+            for arg in given {
+                match arg.parse() {
+                    Ok(number) => runs = number,
+                    Err(_) => way = Some(arg),
+                }
+            }
+            return takeover::measure(way.as_deref(), runs).await;
         }
         Some("debezium") => return debezium::measure().await,
         Some(other) => panic!("takeover, debezium or nothing, not {other}"),

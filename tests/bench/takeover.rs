@@ -99,16 +99,18 @@ async fn write(urls: Vec<String>, over: Arc<AtomicBool>) {
     }
 }
 
-type Way = (&'static str, fn(&Relay, &TcpProxy));
+/// How it is called on the command line and in the table, and what ends the leader.
+type Way = (&'static str, &'static str, fn(&Relay, &TcpProxy));
 
 const WAYS: [Way; 5] = [
-    ("SIGTERM", |leader, _| leader.signal("TERM")),
-    ("kill -9", |leader, _| leader.signal("KILL")),
-    ("SIGSTOP, wal_sender_timeout 3 s", |leader, _| {
+    ("stop", "SIGTERM", |leader, _| leader.signal("TERM")),
+    ("kill", "kill -9", |leader, _| leader.signal("KILL")),
+    ("freeze", "SIGSTOP, wal_sender_timeout 3 s", |leader, _| {
         leader.signal("STOP");
     }),
-    ("line to PostgreSQL reset", |_, line| line.cut()),
+    ("reset", "line to PostgreSQL reset", |_, line| line.cut()),
     (
+        "silence",
         "line to PostgreSQL silent, wal_sender_timeout 3 s",
         |_, line| {
             line.hold(Direction::Both);
@@ -116,16 +118,26 @@ const WAYS: [Way; 5] = [
     ),
 ];
 
-pub(crate) async fn measure(runs: usize) {
+const FAILOVER: &str = "failover";
+
+/// All ways, or the one that is named.
+pub(crate) async fn measure(way: Option<&str>, runs: usize) {
+    let known: Vec<_> = WAYS.iter().map(|way| way.0).chain([FAILOVER]).collect();
+    let is_meant = |name: &str| way.is_none_or(|way| way == name);
+    assert!(
+        known.iter().copied().any(is_meant),
+        "one of: {}",
+        known.join(", ")
+    );
     println!("| leader goes by | runs | shortest | median | longest |\n|---|---|---|---|---|");
-    for (name, end) in WAYS {
-        row(name, between_instances(runs, end).await);
+    for (name, title, end) in WAYS {
+        if is_meant(name) {
+            row(title, between_instances(runs, end).await);
+        }
     }
-    let mut holes = Vec::new();
-    for _ in 0..runs {
-        holes.push(failover().await);
+    if is_meant(FAILOVER) {
+        row("PostgreSQL killed, standby promoted", failovers(runs).await);
     }
-    row("PostgreSQL killed, standby promoted", holes);
 }
 
 fn row(name: &str, mut holes: Vec<Duration>) {
@@ -170,37 +182,55 @@ async fn between_instances(runs: usize, end: fn(&Relay, &TcpProxy)) -> Vec<Durat
     holes
 }
 
-async fn failover() -> Duration {
+/// One relay all the time. The promoted server gets a standby of its own where the killed one was.
+async fn failovers(runs: usize) -> Vec<Duration> {
     let kafka = Scene::kafka().await;
-    let (mut primary, client) = Scene::source(Version::V18, &[]).await;
-    let slot = "SELECT pg_create_physical_replication_slot('standby', true)";
-    client.batch_execute(slot).await.unwrap();
-    let standby_port = free_port();
+    let (mut primary, _) = Scene::source(Version::V18, &[]).await;
+    let mut free = free_port();
     let url = format!(
-        "postgres.url=postgresql://postgres@127.0.0.1:{},127.0.0.1:{standby_port}/postgres?target_session_attrs=read-write",
+        "postgres.url=postgresql://postgres@127.0.0.1:{},127.0.0.1:{free}/postgres?target_session_attrs=read-write",
         primary.port
     );
-    let settings = [url.as_str(), "slot.failover=true", WAL_SENDER_TIMEOUT];
+    let settings = [
+        url.as_str(),
+        "slot.failover=true",
+        WAL_SENDER_TIMEOUT,
+        "relay.backoff_max=500ms",
+    ];
     let relay = Relay::start(&primary, &kafka, &settings);
     relay.wait_for_state("streaming").await;
-    let standby = primary.start_standby(standby_port);
-    let traffic = Traffic::start(&kafka, vec![primary.url(), standby.url()]);
-    traffic.consume(100).await;
-    let second = standby.client().await;
+    let urls =
+        [primary.port, free].map(|port| format!("postgresql://postgres@127.0.0.1:{port}/postgres"));
+    let traffic = Traffic::start(&kafka, urls.to_vec());
+    let mut holes = Vec::new();
+    for _ in 0..runs {
+        let standby = with_copied_slot(&mut primary, free).await;
+        traffic.consume(100).await;
+        let second = standby.client().await;
+        let begun = Instant::now();
+        primary.kill();
+        second.batch_execute("SELECT pg_promote()").await.unwrap();
+        traffic.consume(100).await;
+        holes.push(traffic.hole(begun));
+        free = std::mem::replace(&mut primary, standby).port;
+    }
+    traffic.finish().await;
+    holes
+}
+
+/// A standby that could take over now.
+async fn with_copied_slot(primary: &mut Postgres, port: u16) -> Postgres {
+    let slot = "SELECT pg_create_physical_replication_slot('standby', true)";
+    primary.client().await.batch_execute(slot).await.unwrap();
+    let standby = primary.start_standby(port);
+    let (first, second) = (primary.client().await, standby.client().await);
     let copied = "SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = 'outbox' AND synced AND NOT temporary";
     wait_until(PATIENCE, "the standby keeps a copy", async || {
+        // From there on the slot may stand, which the server notes by itself only now and then.
+        let note = "SELECT pg_log_standby_snapshot()";
+        first.batch_execute(note).await.unwrap();
         second.query_one(copied, &[]).await.unwrap().get(0)
     })
     .await;
-    traffic.consume(100).await;
-    let begun = Instant::now();
-    primary.kill();
-    let promote = "SELECT pg_promote()";
-    second.batch_execute(promote).await.unwrap();
-    relay.wait_for_state("streaming").await;
-    traffic.consume(100).await;
-    let hole = traffic.hole(begun);
-    traffic.finish().await;
-    drop::<Postgres>(standby);
-    hole
+    standby
 }

@@ -1,6 +1,7 @@
 //! `docs/messages.md` has every message that ends a session or blocks, with detail, hint and the
 //! section of the runbook: made from one sample of each variant of the error types.
 
+mod kafka;
 mod samples;
 
 use std::collections::BTreeSet;
@@ -20,12 +21,19 @@ struct Sample {
     problem: Problem,
 }
 
-/// The samples of one error type.
 struct Family {
     title: &'static str,
+    /// Absent where the messages are of no error.
+    of: Option<ErrorType>,
+    samples: Vec<Sample>,
+}
+
+/// An enum, of which each variant has a sample.
+struct ErrorType {
     source: &'static str,
     name: &'static str,
-    samples: Vec<Sample>,
+    /// Variants around errors that have a family of their own.
+    elsewhere: &'static [&'static str],
 }
 
 fn project(path: &str) -> std::path::PathBuf {
@@ -60,13 +68,18 @@ fn variants(source: &str, name: &str) -> BTreeSet<String> {
 #[test]
 fn every_variant_of_every_error_has_a_sample() {
     for family in samples::families() {
-        let sampled: BTreeSet<_> = family.samples.iter().map(|s| s.variant.clone()).collect();
-        let known = variants(family.source, family.name);
+        let Some(of) = family.of else {
+            continue;
+        };
+        let sampled = family.samples.iter().map(|sample| sample.variant.clone());
+        let elsewhere = of.elsewhere.iter().map(|variant| (*variant).to_owned());
+        let known = variants(of.source, of.name);
         assert!(!known.is_empty());
         assert_eq!(
-            sampled, known,
+            sampled.chain(elsewhere).collect::<BTreeSet<_>>(),
+            known,
             "{} in tests/offline/messages/samples.rs",
-            family.name
+            of.name
         );
     }
 }
@@ -147,4 +160,75 @@ fn reference() -> String {
     let length = text.trim_end().len();
     text.truncate(length);
     text + "\n"
+}
+
+/// The texts of the source that become a problem's message, without what is filled in.
+fn told(source: &str) -> Vec<Vec<String>> {
+    let product = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let begin = ["Problem::new(", "problem(", "message: "];
+    let found = begin.iter().flat_map(|begin| product.split(begin).skip(1));
+    found
+        .filter_map(|rest| {
+            let rest = rest.trim_start();
+            let rest = rest.strip_prefix("format!(").map_or(rest, str::trim_start);
+            let text = rest.strip_prefix('"')?.replace("\\\"", "\u{1}");
+            let text = text.split('"').next()?.replace('\u{1}', "\"");
+            let fixed = text.split(['{', '}']).step_by(2);
+            Some(fixed.map(str::to_owned).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn what_is_told_is_read_from_the_source() {
+    let source = r#"
+        Problem::new("gone")
+        problem(
+            format!("slot \"{name}\" is at {lsn}"), None)
+        Problem { message: error.to_string() }
+        #[cfg(test)] Problem::new("of a test")
+    "#;
+    let slot = ["slot \"", "\" is at ", ""].map(str::to_owned).to_vec();
+    assert_eq!(told(source), [vec!["gone".to_owned()], slot]);
+}
+
+fn has_in_order(line: &str, pieces: &[String]) -> bool {
+    let mut rest = line;
+    pieces.iter().all(|piece| match rest.split_once(piece) {
+        Some((_, behind)) => {
+            rest = behind;
+            true
+        }
+        None => false,
+    })
+}
+
+fn sources(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("tests.rs") {
+            found.push(fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn no_message_is_without_a_line_in_the_document() {
+    let document = fs::read_to_string(project("docs/messages.md")).unwrap();
+    let rows = || document.lines().filter(|line| line.starts_with('|'));
+    let mut files = Vec::new();
+    sources(&project("src"), &mut files);
+    let messages: Vec<_> = files
+        .iter()
+        .filter(|text| text.contains("Problem"))
+        .flat_map(|text| told(text))
+        .collect();
+    assert!(messages.len() > 20, "{messages:?}");
+    let missing: Vec<_> = messages
+        .iter()
+        .filter(|pieces| !rows().any(|line| has_in_order(line, pieces)))
+        .collect();
+    assert_eq!(missing, Vec::<&Vec<String>>::new(), "in docs/messages.md");
 }

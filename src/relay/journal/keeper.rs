@@ -113,7 +113,7 @@ impl Keeper {
         let (said, hint) = (error.to_string(), error.hint());
         let settled = !error.concerns_the_attempt();
         let undelivered = Undelivered::new(error, None);
-        let problem = problem(&self.topic, haste, &said, Some(hint));
+        let problem = unwritten(&self.topic, haste == Haste::Awaited, &said, Some(hint));
         let now = std::time::Instant::now();
         if let Some(unsaid) = self.repeated.say(&undelivered.kind(), now) {
             self.view.report(&problem, unsaid);
@@ -135,24 +135,24 @@ fn stuck_in_silence(view: &View, topic: &str, haste: Haste, silence: Silence) {
             view.unblock(Obstacle::Journal);
         }
         Silence::NoAnswer => {
-            let problem = problem(topic, haste, "no answer from Kafka", None);
+            let problem = unwritten(topic, haste == Haste::Awaited, "no answer from Kafka", None);
             view.block(Obstacle::Journal, problem);
             view.unblock(Obstacle::BrokersOfJournal);
         }
     }
 }
 
-fn problem(topic: &str, haste: Haste, reason: &str, hint: Option<String>) -> Problem {
+/// What waits for a position that does not get into the journal: a start, or confirmations.
+pub fn unwritten(topic: &str, at_start: bool, reason: &str, hint: Option<String>) -> Problem {
     let without = format!(
         "The topic can be made by hand: kafka-topics.sh --create --topic {topic} --partitions 1 --config cleanup.policy=compact. With position.topic set to nothing there is no journal, and docs/operating.md says what is not noticed then."
     );
-    let waits = match haste {
-        Haste::None | Haste::Urgent => format!(
+    let waits = if at_start {
+        format!("No event is sent before the relay's entry is in topic \"{topic}\".")
+    } else {
+        format!(
             "Events are sent, and none is confirmed to PostgreSQL until its position is in topic \"{topic}\"."
-        ),
-        Haste::Awaited => {
-            format!("No event is sent before the relay's entry is in topic \"{topic}\".")
-        }
+        )
     };
     Problem {
         message: format!("the position cannot be written to the journal: {reason}"),

@@ -18,6 +18,7 @@ use crate::journal::{Entry, Ledger};
 use crate::lsn::Lsn;
 use crate::timestamp::Timestamp;
 
+pub use keeper::unwritten;
 pub use pen::write_once;
 pub use stored::{Stored, read};
 pub(super) use writer::{Writer, Writing};

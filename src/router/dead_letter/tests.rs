@@ -196,7 +196,7 @@ fn a_row_for_the_dead_letter_topic_itself_becomes_a_dead_letter() {
     let (_, error) = dead_letter(own, ROW);
     assert_eq!(
         error.to_string(),
-        "\"order\" is not a topic name: dead letters go there"
+        "topic \"order\" takes no events: dead letters are in it"
     );
 }
 

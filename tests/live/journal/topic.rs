@@ -80,8 +80,10 @@ async fn an_event_for_the_topic_is_refused(world: &World) {
     run(&world.client, row).await;
     relay.wait_for_state("blocked").await;
     let error = relay.status().unwrap()["error"].clone();
-    let why = "\"outbox.event.audit\" is not a topic name: the relay's positions are there";
+    let why = "topic \"outbox.event.audit\" takes no events: the relay's positions are in it";
     assert_eq!(error["detail"], why);
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("or set position.topic to"), "{hint}");
     relay.kill();
 }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use outboxd::connect::NotFound;
 use outboxd::journal::{EntryError, Gap};
-use outboxd::kafka::{DeliveryError, DeliveryErrorKind as Delivery, PublishError, SizeLimit};
 use outboxd::lsn::Lsn;
-use outboxd::observe::Problem;
 use outboxd::outbox::ValueError;
 use outboxd::pgoutput;
 use outboxd::pipeline::{PipelineError, Unroutable};
@@ -16,19 +14,19 @@ use outboxd::postgres::{ObjectError as Object, PostgresError as Postgres};
 use outboxd::relay::RelayError;
 use outboxd::router::RouteError as Route;
 use outboxd::wire::ServerMessage;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
-use super::{Family, Sample, variant};
+use super::{ErrorType, Family, Sample, kafka, variant};
 
 const CONNECTING: &str = "outboxdnotconnected";
 const RECONNECTING: &str = "outboxdreconnecting";
 const SOURCE: &str = "blocked-by-source";
 const ROW: &str = "blocked-by-row";
-const DELIVERY: &str = "blocked-by-delivery";
+pub(super) const DELIVERY: &str = "blocked-by-delivery";
 const LOST: &str = "outboxdslotlost";
 const JOURNAL: &str = "the-position-journal";
-const MIGRATING: &str = "moving-from-debezium";
-const ENDED: &str = "it-ended-with-1";
+pub(super) const JOURNAL_UNWRITTEN: &str = "blocked-by-journal";
+pub(super) const MIGRATING: &str = "moving-from-debezium";
+pub(super) const ENDED: &str = "it-ended-with-1";
 
 pub(super) fn families() -> Vec<Family> {
     vec![
@@ -66,7 +64,7 @@ pub(super) fn families() -> Vec<Family> {
             "Records that Kafka refuses",
             "src/kafka/error.rs",
             "DeliveryErrorKind",
-            deliveries(),
+            kafka::deliveries(),
         ),
         family(
             "The slot that was known",
@@ -80,11 +78,28 @@ pub(super) fn families() -> Vec<Family> {
             "EntryError",
             entries(),
         ),
+        Family {
+            title: "What is waited for under way",
+            of: None,
+            samples: kafka::waiting(),
+        },
+        family(
+            "Reading from Kafka",
+            "src/kafka/reading.rs",
+            "ReadError",
+            kafka::reading(),
+        ),
         family(
             "The producer",
             "src/kafka/error.rs",
             "PublishError",
-            producer(),
+            kafka::producer(),
+        ),
+        family(
+            "The relay and its commands",
+            "src/relay/error.rs",
+            "RelayError",
+            kafka::relay(),
         ),
     ]
 }
@@ -95,15 +110,33 @@ fn family(
     name: &'static str,
     samples: Vec<Sample>,
 ) -> Family {
+    let elsewhere: &[&str] = match name {
+        "RelayError" => &[
+            "Postgres",
+            "Pipeline",
+            "Publish",
+            "Object",
+            "Gap",
+            "JournalEntry",
+        ],
+        _ => &[],
+    };
     Family {
         title,
-        source,
-        name,
+        of: Some(ErrorType {
+            source,
+            name,
+            elsewhere,
+        }),
         samples,
     }
 }
 
-fn sample(variant: String, section: &'static str, error: impl Into<RelayError>) -> Sample {
+pub(super) fn sample(
+    variant: String,
+    section: &'static str,
+    error: impl Into<RelayError>,
+) -> Sample {
     Sample {
         variant,
         section,
@@ -433,6 +466,18 @@ fn rows() -> Vec<Sample> {
             column: column(),
             reason: "it has other characters",
         },
+        Route::OwnTopic {
+            topic: "outboxd.positions".into(),
+            column: column(),
+            holds: "the relay's positions",
+            setting: "position.topic",
+        },
+        Route::OwnTopic {
+            topic: "dead".into(),
+            column: column(),
+            holds: "dead letters",
+            setting: "errors.dead_letter.topic",
+        },
         Route::Value(ValueError {
             column: "created_at".into(),
             expected: "a timestamp",
@@ -523,62 +568,6 @@ fn stream() -> Vec<Sample> {
         .collect()
 }
 
-fn deliveries() -> Vec<Sample> {
-    let kinds = vec![
-        Delivery::TopicMissing,
-        Delivery::TopicInvalid,
-        Delivery::TopicCollision {
-            existing: Some("outbox.event_order".into()),
-        },
-        Delivery::TopicNotCreated("Policy violation".into()),
-        Delivery::TopicAuthorization,
-        Delivery::ClusterAuthorization,
-        Delivery::Authentication,
-        Delivery::RecordTooLarge {
-            size_bytes: 1_200_000,
-            limit: SizeLimit::Topic(Some(1_048_588)),
-        },
-        Delivery::RecordTooLarge {
-            size_bytes: 1_200_000,
-            limit: SizeLimit::Relay(1_000_000),
-        },
-        Delivery::InvalidPartition {
-            partition: 7,
-            count: 3,
-        },
-        Delivery::InvalidTimestamp {
-            timestamp_ms: 32_503_680_000_000,
-        },
-        Delivery::RecordInvalid,
-        Delivery::BatchRefused("the batch or a record in it is too large".into()),
-        Delivery::RefusedByBroker("Broker: Request illegally referred to itself".into()),
-        Delivery::Purged,
-        Delivery::ProducerFatal("Local: Fatal error".into()),
-        Delivery::Sink("Broken pipe".into()),
-        Delivery::Other("Local: Unknown error".into()),
-    ];
-    kinds
-        .into_iter()
-        .map(|kind| {
-            let variant = variant(&kind);
-            let error = DeliveryError {
-                topic: "outbox.event.order".into(),
-                kind,
-            };
-            let of_record = error.concerns_the_record();
-            Sample {
-                variant,
-                section: DELIVERY,
-                problem: Problem {
-                    message: error.to_string(),
-                    detail: of_record.then(|| "The event has the id 5f0c1c7e.".to_owned()),
-                    hint: Some(error.hint()),
-                },
-            }
-        })
-        .collect()
-}
-
 fn gaps() -> Vec<Sample> {
     let slot = || "outbox".to_owned();
     let (from, to) = (Lsn::new(0x178_BF40), Lsn::new(0xA00_00F8));
@@ -648,22 +637,5 @@ fn entries() -> Vec<Sample> {
     errors
         .into_iter()
         .map(|error| sample(variant(&error), JOURNAL, in_topic(error)))
-        .collect()
-}
-
-fn producer() -> Vec<Sample> {
-    let unknown = || KafkaError::ClientCreation("No provider for SASL mechanism GSSAPI".into());
-    let errors = vec![
-        PublishError::Client(unknown()),
-        PublishError::Thread(Error::other("Resource temporarily unavailable")),
-        PublishError::Unreachable {
-            servers: "kafka-1:9092".into(),
-            reasons: vec!["Connect to kafka-1:9092 failed: Connection refused".into()],
-            source: KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure),
-        },
-    ];
-    errors
-        .into_iter()
-        .map(|error| sample(variant(&error), ENDED, error))
         .collect()
 }
