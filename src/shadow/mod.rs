@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::kafka::{ReadError, Tail};
 use crate::observe::{Metrics, Problem, Status, say};
 use crate::postgres;
+use crate::postgres::publication::PublicationMode;
 use crate::postgres::slot::{self, SlotDescription};
 use crate::postgres::snapshot::SnapshotMode;
 use crate::relay::{OnBlocked, Relay, RelayError, RunOptions, Sink, View, stop_on_signals};
@@ -95,6 +96,9 @@ fn become_shadow(config: &mut Config, args: &ShadowArgs) -> Result<(), Problem> 
     config.slot.drop_on_stop = false;
     config.slot.create = slot::CreateMode::Missing;
     config.snapshot.mode = SnapshotMode::NoData;
+    // The connector reads through this one.
+    config.publication.mode = PublicationMode::MustExist;
+    config.relay.housekeeping = None;
     config.router.dead_letter_topic = None;
     config.relay.on_blocked = OnBlocked::Exit;
     config.relay.journal = None;

@@ -167,7 +167,7 @@ pub(super) fn slot(options: &SlotOptions, seen: &SeenSlot<'_>, plan: StartPlan) 
                 "\"{name}\" {verdict}, which is no relay; it {}",
                 position(slot)
             ),
-            "Stop that reader first. Debezium's connector: pause it, or delete it in Kafka Connect.",
+            "Stop that reader first. Debezium's connector: stop it (PUT /connectors/NAME/stop), or delete it; one that is paused keeps the slot.",
         ),
         (_, _, SlotVerdict::Missing) if plan != StartPlan::Refuse => {
             Check::ok("slot", format!("\"{name}\" does not exist yet"))
@@ -250,13 +250,11 @@ pub(super) fn failover(
 /// Failover").
 fn standbys(facts: &ServerFacts) -> Option<Check> {
     if facts.synchronized_standby_slots.as_deref() == Some("") {
-        let check = Check::warning(
+        // No statement: a name that no slot has stops every failover slot.
+        return Some(Check::warning(
             "failover",
             "synchronized_standby_slots is empty: the relay can publish what a promoted standby does not have",
-            "Name the physical slots of the standbys that may be promoted.",
-        );
-        return Some(check.sql(
-            "ALTER SYSTEM SET synchronized_standby_slots = 'NAME'; SELECT pg_reload_conf();",
+            "Name in it the physical slots of the standbys that may be promoted, as pg_replication_slots has them: while one of them is missing or not in use, every failover slot waits.",
         ));
     }
     (facts.sync_replication_slots == Some(false)).then(|| {

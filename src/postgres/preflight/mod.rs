@@ -15,7 +15,7 @@ use tokio_postgres::Client;
 
 pub use facts::{ServerFacts, TableFacts};
 pub use service::Service;
-pub use settings::{ServerSettings, WalWritten};
+pub use settings::{HeldLog, ServerSettings, WalWritten};
 pub use setup::{SetupFacts, SetupKind, SetupStep, setup_steps};
 pub use writers::{OpenTransaction, Updater};
 
@@ -149,6 +149,7 @@ impl Preflight<'_> {
                 &tables,
                 &facts,
                 owned,
+                slot.as_ref(),
             )],
         };
         let seen = SeenSlot {

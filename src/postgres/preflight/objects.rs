@@ -2,9 +2,11 @@
 
 use super::{Check, CheckOutcome, ColumnPurpose, ServerFacts, TableFacts, WantedColumn};
 use crate::pgoutput::ReplicaIdentity;
+use crate::postgres::ObjectError;
 use crate::postgres::publication::{
     self, Publication, PublicationMode, PublicationNote, PublicationOptions,
 };
+use crate::postgres::slot::SlotDescription;
 use crate::postgres::snapshot::StartPlan;
 use crate::postgres::table::{OutboxTable, TableFilter};
 use crate::wire::quote_identifier;
@@ -189,7 +191,7 @@ pub(super) fn publication(
         Check::warning(
             "publication",
             format!("\"{name}\" has other tables than the filter takes"),
-            "The mode filtered changes it at the start: it must be owned by the relay's role.",
+            "The mode filtered changes it at the start: it must be owned by the relay's role, and whoever else reads through it gets the outbox alone from then on.",
         )
     } else {
         match publication.check(tables) {
@@ -225,24 +227,34 @@ fn noted(
             .collect();
         if !lacking.is_empty() {
             let found = format!("{}; it lacks {}", check.found, lacking.join(", "));
-            let remedy = "Send all of them.";
-            return Check::error("publication", found, remedy)
-                .sql(whole_tables(publication, tables));
+            let check = Check::error("publication", found, "Send all of them.");
+            return Check {
+                sql: whole_tables(publication, tables),
+                ..check
+            };
         }
     }
     match (note, note.remedy(name)) {
-        (_, Some(sql)) if sql.starts_with("ALTER") => check.sql(sql),
+        (_, Some(sql)) if sql.starts_with("ALTER") => match publication.sends_only(tables) {
+            true => check.sql(sql),
+            false => Check {
+                remedy: Some("It would change for the other tables too: see there.".to_owned()),
+                ..check
+            },
+        },
         (PublicationNote::RowFilter { .. }, _) => Check {
             remedy: Some("Events of the other rows are never published. If that is not meant: send all of them.".to_owned()),
-            ..check.sql(whole_tables(publication, tables))
+            sql: whole_tables(publication, tables),
+            ..check
         },
         (PublicationNote::ColumnList { .. }, _) => Check {
             remedy: Some("A column that is added later is not sent either: send all of them.".to_owned()),
-            ..check.sql(whole_tables(publication, tables))
+            sql: whole_tables(publication, tables),
+            ..check
         },
         (PublicationNote::OtherTables(_), _) => Check {
-            remedy: Some("Their rows are sent and dropped here: name the outbox alone.".to_owned()),
-            ..check.sql(whole_tables(publication, tables))
+            remedy: Some("Their rows are sent and dropped here. Leave it to whoever else reads through it, and give the outbox a publication of its own, made before the slot that reads it.".to_owned()),
+            ..check
         },
         (PublicationNote::AllTables, remedy) => Check {
             remedy,
@@ -260,14 +272,18 @@ fn of_its_own(publication: &Publication, tables: &[OutboxTable]) -> Option<Strin
     Some(format!("{};", publication::create_sql(&options, tables)))
 }
 
-/// The outbox alone, with all rows and columns.
-fn whole_tables(publication: &Publication, tables: &[OutboxTable]) -> String {
+/// The outbox alone, with all rows and columns. Nothing where that takes other tables from whoever
+/// reads them.
+fn whole_tables(publication: &Publication, tables: &[OutboxTable]) -> Option<String> {
+    if !publication.sends_only(tables) {
+        return None;
+    }
     let names: Vec<String> = tables.iter().map(OutboxTable::quoted_name).collect();
     let publication = quote_identifier(publication.name.as_str());
-    format!(
+    Some(format!(
         "ALTER PUBLICATION {publication} SET TABLE {};",
         names.join(", ")
-    )
+    ))
 }
 
 pub(super) fn missing_publication(
@@ -276,8 +292,20 @@ pub(super) fn missing_publication(
     tables: &[OutboxTable],
     facts: &ServerFacts,
     owns_tables: bool,
+    slot: Option<&SlotDescription>,
 ) -> Check {
     let name = &options.name;
+    if let Some(slot) = slot {
+        // What the start says: the slot cannot read through one that is made now.
+        return Check::refused(
+            "publication",
+            &ObjectError::PublicationGone {
+                name: name.to_string(),
+                slot: slot.name.clone(),
+                create_sql: publication::create_sql(options, tables),
+            },
+        );
+    }
     let needs_tables = !matches!(
         options.mode,
         PublicationMode::AllTables | PublicationMode::NoTables

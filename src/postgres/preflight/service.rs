@@ -68,6 +68,15 @@ impl Service {
         }
     }
 
+    /// A size as the parameter takes it there: the services want the number in the parameter's own
+    /// unit, of which `max_slot_wal_keep_size` has megabytes.
+    pub(super) fn size(self, gib: u64) -> String {
+        match self {
+            Self::Own => format!("{gib}GB"),
+            _ => (gib << 10).to_string(),
+        }
+    }
+
     /// The check with what sets the parameter.
     pub(super) fn set(self, check: Check, name: &str, value: &str, when: Takes) -> Check {
         match self {

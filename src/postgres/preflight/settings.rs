@@ -17,6 +17,8 @@ pub struct ServerSettings {
     /// Megabytes; -1 without a limit.
     pub max_slot_wal_keep_size_mb: i64,
     pub max_wal_size_mb: i64,
+    /// Of the slot that is furthest behind, whoever's it is; none without one.
+    pub held: Option<HeldLog>,
     pub written: Option<WalWritten>,
     /// PostgreSQL 18 and later; zero: a slot may be idle for ever.
     pub idle_slot_timeout: Option<Duration>,
@@ -26,6 +28,13 @@ pub struct ServerSettings {
     pub synchronous_commit: String,
     pub synchronous_standby_names: String,
     pub wal_writer_delay: Duration,
+}
+
+/// The log that a slot keeps the server from removing, now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldLog {
+    pub slot: String,
+    pub bytes: u64,
 }
 
 /// What the server has counted since it last began to.
@@ -49,6 +58,15 @@ const SETTINGS: &str = "
      WHERE name IN ('max_slot_wal_keep_size', 'max_wal_size', 'wal_sender_timeout',
                     'logical_decoding_work_mem', 'wal_writer_delay')";
 
+/// A slot that is lost already has nothing to lose.
+const HELD: &str = "
+    SELECT slot_name::text AS slot,
+           pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                                ELSE pg_current_wal_lsn() END, restart_lsn)::bigint AS bytes
+      FROM pg_replication_slots
+     WHERE restart_lsn IS NOT NULL AND wal_status IS DISTINCT FROM 'lost'
+     ORDER BY restart_lsn LIMIT 1";
+
 const WRITTEN: &str = "
     SELECT wal_bytes::float8 AS bytes,
            extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS over_s
@@ -62,6 +80,14 @@ impl ServerSettings {
         };
         let ms = |number: i64| Duration::from_millis(u64::try_from(number).unwrap_or(0));
         let seconds = |number: f64| Duration::try_from_secs_f64(number).unwrap_or_default();
+        let held = match client.query_opt(HELD, &[]).await? {
+            Some(row) => Some(HeldLog {
+                slot: row.try_get("slot")?,
+                bytes: u64::try_from(row.try_get::<_, Option<i64>>("bytes")?.unwrap_or(0))
+                    .unwrap_or(0),
+            }),
+            None => None,
+        };
         let written = match client.query_opt(WRITTEN, &[]).await? {
             Some(row) => Some(WalWritten {
                 bytes: row.try_get("bytes")?,
@@ -72,6 +98,7 @@ impl ServerSettings {
         Ok(Self {
             max_slot_wal_keep_size_mb: number("keep_mb")?,
             max_wal_size_mb: number("wal_mb")?,
+            held,
             written,
             idle_slot_timeout: row.try_get::<_, Option<f64>>("idle_s")?.map(seconds),
             wal_sender_timeout: ms(number("sender_ms")?),
@@ -145,14 +172,38 @@ pub(super) fn kept_log(settings: &ServerSettings, service: Service, outage: Dura
             return Check::ok(name, found);
         }
     };
+    if service == Service::Azure {
+        return Check::warning(name, found, AZURE);
+    }
     // Twice the average, since outages do not come at quiet times.
-    let gib = wanted.map_or(50, |wanted| (2.0 * wanted / (1 << 30) as f64).ceil() as u64);
-    let value = format!("{}GB", gib.max(10));
-    service.set(
-        Check::warning(name, found, remedy),
-        name,
-        &value,
-        Takes::Reload,
+    let gib = wanted.map_or(50, |wanted| in_gib(2.0 * wanted)).max(10);
+    match &settings.held {
+        Some(held) if in_gib(2.0 * held.bytes as f64) > gib => {
+            Check::warning(name, found, first_the_slot(held))
+        }
+        _ => {
+            let value = service.size(gib);
+            let check = Check::warning(name, found, remedy);
+            service.set(check, name, &value, Takes::Reload)
+        }
+    }
+}
+
+/// Microsoft's "Server parameters in Azure Database for PostgreSQL", Replication / Sending Servers:
+/// read-only, and -1 the only value.
+const AZURE: &str = "It cannot be set on this service: have an alert on outboxd_slot_retained_bytes, and on the disk's free space.";
+
+fn in_gib(bytes: f64) -> u64 {
+    (bytes / (1 << 30) as f64).ceil() as u64
+}
+
+/// The next checkpoint takes a slot away that is behind a limit which was set meanwhile.
+fn first_the_slot(held: &HeldLog) -> String {
+    format!(
+        "Slot \"{}\" holds {} of log now, and a limit below that loses it at the next checkpoint. Let it catch up, or drop it if nobody needs it, and check again; a limit that spares it is {} GiB at least.",
+        held.slot,
+        ByteSize(held.bytes),
+        in_gib(2.0 * held.bytes as f64)
     )
 }
 
@@ -256,14 +307,14 @@ fn commits(settings: &ServerSettings, service: Service, wishes: &Wishes<'_>) -> 
         }
         "local" => Check::ok(name, "local: a commit waits for this server's disk alone"),
         _ if takes(names, wishes.application_name) => {
-            let check = Check::warning(
+            // No statement: with a name that no standby has, every commit would hang.
+            Check::warning(
                 name,
                 format!(
                     "{value}, and synchronous_standby_names ({names}) takes the relay for a standby: every commit waits for Kafka"
                 ),
-                "Name the standbys alone.",
-            );
-            service.set(check, "synchronous_standby_names", "STANDBY", Takes::Reload)
+                "Name in synchronous_standby_names the standbys alone, by the application_name that each has in pg_stat_replication.",
+            )
         }
         _ if names.is_empty() => Check::ok(
             name,

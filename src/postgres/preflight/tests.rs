@@ -225,16 +225,18 @@ fn a_long_transaction_is_named_with_what_ends_it() {
             end
         ))
     );
-    let prepared = OpenTransaction::Prepared {
+    let prepared = |seconds| OpenTransaction::Prepared {
         gid: "it's".into(),
-        open_for: Duration::from_secs(5),
+        open_for: Duration::from_secs(seconds),
     };
+    assert_eq!(prepared(5).check(), None);
+    let check = prepared(50).check().unwrap();
     assert_eq!(
-        told(&prepared),
-        Some((
-            format!("the prepared transaction \"it\\'s\" has been there for 5 s: {waits}"),
-            "ROLLBACK PREPARED 'it''s';".to_owned()
-        ))
+        (check.found, check.sql),
+        (
+            format!("the prepared transaction \"it\\'s\" has been there for 50 s: {waits}"),
+            None
+        )
     );
 }
 
@@ -376,7 +378,7 @@ fn a_publication_that_cannot_be_made_comes_with_its_sql() {
     let mut options = PublicationOptions::new("pub".parse().unwrap());
     let filter = TableFilter::exact("public.outbox").unwrap();
     let check = |options: &PublicationOptions, owns| {
-        objects::missing_publication(options, &filter, &[outbox()], &healthy(), owns)
+        objects::missing_publication(options, &filter, &[outbox()], &healthy(), owns, None)
     };
     assert_eq!(check(&options, true).outcome, CheckOutcome::Ok);
     let refused = check(&options, false);
@@ -388,7 +390,8 @@ fn a_publication_that_cannot_be_made_comes_with_its_sql() {
         refused.sql.unwrap(),
         "CREATE PUBLICATION \"pub\" FOR TABLE \"public\".\"outbox\" WITH (publish = 'insert, update', publish_via_partition_root = true);"
     );
-    let without_table = objects::missing_publication(&options, &filter, &[], &healthy(), false);
+    let without_table =
+        objects::missing_publication(&options, &filter, &[], &healthy(), false, None);
     assert_eq!(
         without_table,
         Check::error(
@@ -396,6 +399,22 @@ fn a_publication_that_cannot_be_made_comes_with_its_sql() {
             "\"pub\" does not exist",
             "First the table: the publication is made for \"public.outbox\"."
         )
+    );
+    let slot = described();
+    let beside_a_slot = objects::missing_publication(
+        &options,
+        &filter,
+        &[outbox()],
+        &healthy(),
+        true,
+        Some(&slot),
+    );
+    assert_eq!(beside_a_slot.outcome, CheckOutcome::Error);
+    assert!(
+        beside_a_slot
+            .found
+            .starts_with("publication \"pub\" does not exist. Replication slot \"outbox\" exists"),
+        "{beside_a_slot:?}"
     );
     options.mode = PublicationMode::AllTables;
     assert_eq!(check(&options, true).outcome, CheckOutcome::Error);
@@ -422,6 +441,7 @@ fn a_failover_slot_needs_standbys_that_are_never_behind_and_keep_a_copy() {
     let (outcome, message) = told(&ahead);
     assert_eq!(outcome, CheckOutcome::Warning);
     assert!(message.starts_with("synchronized_standby_slots is empty"));
+    assert_eq!(checks::failover(&options, None, &ahead).unwrap().sql, None);
     let copies_nothing = ServerFacts {
         sync_replication_slots: Some(false),
         ..facts
@@ -525,7 +545,7 @@ fn another_reader_of_the_slot_is_a_warning_and_no_word_of_ending_it() {
     );
     assert_eq!(
         slot.remedy.unwrap(),
-        "Stop that reader first. Debezium's connector: pause it, or delete it in Kafka Connect."
+        "Stop that reader first. Debezium's connector: stop it (PUT /connectors/NAME/stop), or delete it; one that is paused keeps the slot."
     );
     assert_eq!(
         start.found,

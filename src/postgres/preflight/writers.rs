@@ -89,12 +89,8 @@ impl Updater {
                 format!(
                     "trigger \"{trigger}\" of {table} (function {function}) updates \"{name}\": {publishes_nothing}"
                 ),
-                "Let it insert an event of its own, or write another table.",
-            )
-            .sql(format!(
-                "ALTER TABLE {table} DISABLE TRIGGER {};",
-                crate::wire::quote_identifier(trigger)
-            )),
+                "See what it is for (it was found by its text): let it insert an event of its own, or write another table.",
+            ),
             Self::ForeignKey { name: key, other } => Check::warning(
                 "updates",
                 format!(
@@ -197,44 +193,45 @@ impl OpenTransaction {
 
     pub(super) fn check(&self) -> Option<Check> {
         let waits = "a new slot waits for its end";
-        let (found, remedy, sql) = match self {
+        let name = "open transactions";
+        let (pid, found) = match self {
             Self::Session {
                 pid,
                 application: Some(application),
                 open_for,
             } if *open_for >= LONG => (
+                pid,
                 format!(
                     "process {pid}, application \"{}\", has been writing for {} s: {waits}",
                     application.escape_debug(),
                     open_for.as_secs()
                 ),
-                "Let it end, or end it.",
-                format!("SELECT pg_terminate_backend({pid});"),
             ),
             Self::Session {
                 pid,
                 application: None,
                 open_for,
             } => (
+                pid,
                 format!(
                     "process {pid} has been writing for more than {} s (who it is takes pg_read_all_stats to see): {waits}",
                     open_for.as_secs()
                 ),
-                "Let it end, or end it.",
-                format!("SELECT pg_terminate_backend({pid});"),
             ),
-            Self::Session { .. } => return None,
-            Self::Prepared { gid, open_for } => (
-                format!(
+            // How it ends is its coordinator's decision, which is made already.
+            Self::Prepared { gid, open_for } if *open_for >= LONG => {
+                let found = format!(
                     "the prepared transaction \"{}\" has been there for {} s: {waits}",
                     gid.escape_debug(),
                     open_for.as_secs()
-                ),
-                "Let its coordinator end it, or end it in its database.",
-                format!("ROLLBACK PREPARED {};", crate::wire::quote_literal(gid)),
-            ),
+                );
+                let remedy = "Let its coordinator end it. Where that one is gone for good: end it in its database as was decided, with COMMIT PREPARED or ROLLBACK PREPARED.";
+                return Some(Check::warning(name, found, remedy));
+            }
+            Self::Session { .. } | Self::Prepared { .. } => return None,
         };
-        Some(Check::warning("open transactions", found, remedy).sql(sql))
+        let sql = format!("SELECT pg_terminate_backend({pid});");
+        Some(Check::warning(name, found, "Let it end, or end it.").sql(sql))
     }
 }
 

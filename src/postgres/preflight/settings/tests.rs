@@ -12,6 +12,7 @@ fn settings() -> ServerSettings {
     ServerSettings {
         max_slot_wal_keep_size_mb: 50 << 10,
         max_wal_size_mb: 1024,
+        held: None,
         // 100 kB/s: 8.6 GB a day.
         written: Some(WalWritten {
             bytes: 1e5 * 10.0 * 86_400.0,
@@ -67,6 +68,45 @@ fn the_limit_of_the_log_is_held_against_what_an_outage_writes() {
 }
 
 #[test]
+fn a_limit_that_would_lose_a_slot_is_not_handed_out() {
+    let told = |held_gib: u64, service: Service| {
+        let settings = ServerSettings {
+            max_slot_wal_keep_size_mb: -1,
+            held: Some(HeldLog {
+                slot: "replica".into(),
+                bytes: held_gib << 30,
+            }),
+            ..settings()
+        };
+        let check = kept_log(&settings, service, DAY);
+        (check.remedy.unwrap(), check.sql.or(check.command))
+    };
+    // Of the 17 GiB that a day asks for, half can be held.
+    let (_, sql) = told(8, Service::Own);
+    assert_eq!(
+        sql.as_deref(),
+        Some("ALTER SYSTEM SET max_slot_wal_keep_size = '17GB'; SELECT pg_reload_conf();")
+    );
+    let (remedy, sql) = told(40, Service::Own);
+    assert_eq!(sql, None);
+    assert!(
+        remedy.starts_with("Slot \"replica\" holds 40.0 GiB of log now")
+            && remedy.ends_with("a limit that spares it is 80 GiB at least."),
+        "{remedy}"
+    );
+    assert_eq!(told(40, Service::AmazonRds).1, None);
+    let (_, command) = told(1, Service::AmazonRds);
+    assert!(
+        command.unwrap().contains("ParameterValue=17408,"),
+        "17 GiB in megabytes"
+    );
+    let (_, command) = told(1, Service::CloudSql);
+    assert!(command.unwrap().ends_with(",max_slot_wal_keep_size=17408"));
+    let (remedy, command) = told(1, Service::Azure);
+    assert_eq!((remedy.as_str(), command), (AZURE, None));
+}
+
+#[test]
 fn a_server_that_was_not_watched_for_long_is_not_forecast() {
     let mut settings = settings();
     settings.written = Some(WalWritten {
@@ -95,6 +135,8 @@ fn what_commits_wait_for_is_told_with_its_price() {
             ..settings()
         };
         let check = super::commits(&settings, Service::Own, &WISHES);
+        let is_own = |sql: &str| sql.starts_with("ALTER SYSTEM SET synchronous_commit");
+        assert!(check.sql.as_deref().is_none_or(is_own), "{check:?}");
         (check.outcome, check.found)
     };
     use CheckOutcome::{Ok, Warning};
