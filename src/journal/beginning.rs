@@ -67,13 +67,11 @@ impl Past<'_> {
 
     /// To be written before a slot is made in the place of the one that was known: a start that is cut
     /// off behind it finds the new slot, and must not take it for a gap. Of the generation that ends,
-    /// so that it says nothing of the new slot. `slot_is_there`: it is yet to be dropped.
-    pub fn end(&self, slot_is_there: bool) -> Option<Entry> {
+    /// so that it says nothing of the new slot. One that is invalidated and yet to be dropped has
+    /// nothing left to lose, so the start that is cut off between its drop and the new slot needs no
+    /// claim of it either.
+    pub fn end(&self) -> Option<Entry> {
         let entry = self.entry?;
-        match (entry.state, slot_is_there) {
-            (SlotState::Kept, true) => Some(entry.dropping(entry.confirmed_lsn)),
-            (SlotState::Kept | SlotState::Dropping, false) => Some(entry.dropped()),
-            (SlotState::Dropping, true) | (SlotState::Dropped, _) => None,
-        }
+        (entry.state != SlotState::Dropped).then(|| entry.dropped())
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 use super::table::OutboxTable;
-use super::{ObjectError, PostgresError, current_position};
+use super::{ExpiredStep, ObjectError, current_position};
 use crate::lsn::Lsn;
 use crate::wire::quote_identifier;
 
@@ -49,11 +49,12 @@ pub async fn expired(
 ) -> Result<ExpiredRows, ObjectError> {
     refuse_what_is_no_time(table, column)?;
     let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {SHORT}");
+    let refused = |error| ObjectError::of_expired(table, column, ExpiredStep::Find, error);
     client.batch_execute(&begin).await?;
     let sql = expired_sql(table, column);
     let (seconds, limit) = (retain.as_secs_f64(), i64::from(limit));
     let found = client.query(&sql, &[&seconds, &limit]).await;
-    let found = found.map_err(|error| ObjectError::of_rows(table.qualified_name(), error))?;
+    let found = found.map_err(refused)?;
     let mut rows = ExpiredRows {
         committed_before: current_position(client).await?,
         ..ExpiredRows::default()
@@ -71,16 +72,20 @@ pub async fn expired(
 pub async fn delete(
     client: &Client,
     table: &OutboxTable,
+    column: &str,
     rows: &ExpiredRows,
-) -> Result<u64, PostgresError> {
+) -> Result<u64, ObjectError> {
     // A crash of the server that forgets it costs nothing: they are found again.
     let begin = format!("BEGIN; {SHORT} SET LOCAL synchronous_commit = off");
     client.batch_execute(&begin).await?;
     let sql = delete_sql(table);
+    let refused = |error| ObjectError::of_expired(table, column, ExpiredStep::Delete, error);
     let deleted = client
         .execute(&sql, &[&rows.tables, &rows.places, &rows.made_by])
-        .await?;
-    client.batch_execute("COMMIT").await?;
+        .await
+        .map_err(refused)?;
+    // Triggers and foreign keys that are deferred speak here.
+    client.batch_execute("COMMIT").await.map_err(refused)?;
     Ok(deleted)
 }
 

@@ -24,7 +24,7 @@ pub mod watched;
 
 pub use connect::{SESSION_SETTINGS, connect_replication};
 pub use error::{PostgresError, chain};
-pub use object_error::{EarlierTable, ObjectError};
+pub use object_error::{EarlierTable, ExpiredStep, ObjectError};
 pub use options::{Host, Options, SslMode, TargetSessionAttrs};
 pub use position::{current_position, position_seen};
 pub use replication::{

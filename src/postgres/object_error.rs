@@ -4,9 +4,10 @@ use std::error::Error;
 use std::fmt;
 
 use super::slot::SlotVerdict;
+use super::table::OutboxTable;
 use super::{PostgresError, sqlstate};
 use crate::lsn::Lsn;
-use crate::wire::OneLine;
+use crate::wire::{OneLine, quote_identifier, quote_literal};
 
 #[derive(Debug)]
 pub enum ObjectError {
@@ -100,6 +101,16 @@ pub enum ObjectError {
         /// Its type; absent where there is no such column.
         found: Option<String>,
     },
+    /// The server refused a statement of housekeeping's. A trigger's text, or a foreign key's, quotes
+    /// values of the rows, so only the code is kept.
+    ExpiredRows {
+        table: String,
+        /// As SQL names them.
+        quoted_table: String,
+        quoted_column: String,
+        step: ExpiredStep,
+        sqlstate: String,
+    },
     /// A value of a retained row is not UTF-8: the database's encoding is SQL_ASCII.
     NotUtf8 {
         table: String,
@@ -126,6 +137,36 @@ fn place_in(text: &str, at: usize) -> String {
         ""
     };
     format!("At character {at}: \"{}{more}\".", OneLine(&shown))
+}
+
+/// What housekeeping was about to do with rows whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiredStep {
+    Find,
+    Delete,
+}
+
+/// What to do about it, by the code alone.
+fn hint_of_expired(table: &str, column: &str, step: ExpiredStep, code: &str) -> String {
+    match (code, step) {
+        (sqlstate::QUERY_CANCELED, ExpiredStep::Find) => format!(
+            "It is given up after 30 s, and a large table takes longer without an index: CREATE INDEX CONCURRENTLY ON {table} ({column});"
+        ),
+        (sqlstate::QUERY_CANCELED, ExpiredStep::Delete) => format!(
+            "It is given up after 30 s. Lower housekeeping.batch_rows, and see what each deleted row costs: triggers of {table}, and foreign keys that refer to it without an index of theirs."
+        ),
+        (sqlstate::LOCK_NOT_AVAILABLE, _) => format!(
+            "Nobody is made to wait for it, so it gives up after a second. Who holds the lock, while it is held: SELECT pid, mode, query FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation = {}::regclass AND granted; Several relays that delete from one table wait for each other, too.",
+            quote_literal(table)
+        ),
+        (sqlstate::INSUFFICIENT_PRIVILEGE, _) => format!(
+            "Run as the table's owner: GRANT SELECT, DELETE ON {table} TO …; A trigger of the table needs its own rights."
+        ),
+        (code, _) if code.starts_with("23") => format!(
+            "Another table refers to rows of {table}: drop the foreign key, or give it ON DELETE CASCADE and an index. The server's log has its words."
+        ),
+        _ => "The server's log has its words, which may quote values of the rows.".to_owned(),
+    }
 }
 
 /// What became of a table whose name another one has now.
@@ -157,6 +198,26 @@ impl ObjectError {
                 sqlstate: code.to_owned(),
             },
             _ => error.into(),
+        }
+    }
+
+    /// What a statement met that was to find or delete rows of `table` whose time is over. Whatever the
+    /// code, the text can be that of a trigger.
+    pub(super) fn of_expired(
+        table: &OutboxTable,
+        column: &str,
+        step: ExpiredStep,
+        error: tokio_postgres::Error,
+    ) -> Self {
+        match error.code().map(|code| code.code().to_owned()) {
+            Some(sqlstate) => Self::ExpiredRows {
+                table: table.qualified_name(),
+                quoted_table: table.quoted_name(),
+                quoted_column: quote_identifier(column),
+                step,
+                sqlstate,
+            },
+            None => error.into(),
         }
     }
 
@@ -234,6 +295,13 @@ impl ObjectError {
             Self::NoTimeColumn { .. } => Some(
                 "Set housekeeping.column to a column with the time of the insert, or housekeeping.retain to nothing.".into(),
             ),
+            Self::ExpiredRows {
+                quoted_table,
+                quoted_column,
+                step,
+                sqlstate,
+                ..
+            } => Some(hint_of_expired(quoted_table, quoted_column, *step, sqlstate)),
             Self::NotUtf8 { .. } => Some(
                 "Convert the value; databases with the encoding SQL_ASCII hold any bytes.".into(),
             ),
@@ -259,7 +327,9 @@ impl ObjectError {
             Self::Session(error)
             | Self::PublicationRefused { source: error, .. }
             | Self::SelectionRefused { source: error, .. } => error.sqlstate(),
-            Self::RowsUnreadable { sqlstate, .. } => Some(sqlstate),
+            Self::RowsUnreadable { sqlstate, .. } | Self::ExpiredRows { sqlstate, .. } => {
+                Some(sqlstate)
+            }
             _ => None,
         }
     }
@@ -342,6 +412,21 @@ impl fmt::Display for ObjectError {
             } => write!(
                 f,
                 "column \"{column}\" of \"{table}\" has type {found}, expected timestamptz, timestamp or date"
+            ),
+            Self::ExpiredRows {
+                table,
+                step,
+                sqlstate,
+                ..
+            } => write!(
+                f,
+                "rows of table \"{table}\" whose time is over cannot be {}: SQLSTATE {}, {}",
+                match step {
+                    ExpiredStep::Find => "found",
+                    ExpiredStep::Delete => "deleted",
+                },
+                OneLine(sqlstate),
+                sqlstate::meaning(sqlstate)
             ),
             Self::NotUtf8 { table, column } => {
                 write!(

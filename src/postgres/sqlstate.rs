@@ -5,6 +5,9 @@ pub const INVALID_CATALOG_NAME: &str = "3D000";
 pub const UNDEFINED_OBJECT: &str = "42704";
 pub const DUPLICATE_OBJECT: &str = "42710";
 pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";
+pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
+pub const LOCK_NOT_AVAILABLE: &str = "55P03";
+pub const QUERY_CANCELED: &str = "57014";
 pub const CANNOT_CONNECT_NOW: &str = "57P03";
 
 /// The condition that a code names, or that its class does: what can be said of an error whose text
@@ -13,17 +16,21 @@ pub fn meaning(code: &str) -> &'static str {
     match code {
         "22P02" => "invalid text representation",
         "22P05" => "untranslatable character",
-        "42501" => "insufficient privilege",
+        "23503" => "foreign key violation",
+        INSUFFICIENT_PRIVILEGE => "insufficient privilege",
         "42601" => "syntax error",
         "42703" => "undefined column",
         "42883" => "undefined function",
         "42P01" => "undefined table",
+        LOCK_NOT_AVAILABLE => "lock not available",
+        QUERY_CANCELED => "query canceled",
         _ => class(code),
     }
 }
 
 fn class(code: &str) -> &'static str {
     match code.get(..2) {
+        Some("08") => "connection exception",
         Some("0A") => "feature not supported",
         Some("21") => "cardinality violation",
         Some("22") => "data exception",
@@ -33,9 +40,13 @@ fn class(code: &str) -> &'static str {
         Some("2F") => "SQL routine exception",
         Some("38") => "external routine exception",
         Some("39") => "external routine invocation exception",
+        Some("40") => "transaction rollback",
         Some("42") => "syntax error or access rule violation",
+        Some("53") => "insufficient resources",
         Some("54") => "program limit exceeded",
         Some("55") => "object not in prerequisite state",
+        Some("57") => "operator intervention",
+        Some("58") => "system error",
         Some("P0") => "PL/pgSQL error",
         Some("XX") => "internal error",
         _ => "error",

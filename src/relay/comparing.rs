@@ -19,12 +19,18 @@ use crate::postgres::snapshot::{SnapshotMode, StartPlan};
 pub(super) struct Begins {
     read: Option<Entry>,
     entry: Entry,
+    accepts_gap: bool,
 }
 
 impl Begins {
     /// What was confirmed to the slot before.
     pub(super) const fn confirmed(&self) -> Lsn {
         self.entry.confirmed_lsn
+    }
+
+    /// Events may be missing, or nobody knows, and the operator has said to go on.
+    pub(super) const fn accepts_gap(&self) -> bool {
+        self.accepts_gap
     }
 
     /// The stream begins at `confirmed`, of a slot that may be new. And whether the journal has that
@@ -79,6 +85,16 @@ pub(super) struct Looked<'a> {
     pub(super) view: &'a View,
 }
 
+/// What a start makes of what was known of the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PastIs {
+    Kept,
+    /// The slot was dropped on purpose, or a new one is to be made in its place.
+    Over,
+    /// It is over, and what it had may be missing: a gap was accepted.
+    Missed,
+}
+
 impl Looked<'_> {
     pub(super) async fn compare(
         &self,
@@ -111,10 +127,12 @@ impl Looked<'_> {
         let Stored { newest, unreadable } =
             reading.await.unwrap_or(Err(RelayError::ProducerGone))?;
         let generation = newest.as_ref().map_or(0, |entry| entry.generation);
+        let mut accepts_gap = false;
         let read = match unreadable {
             Some(error) if !self.told.accept_gap => return Err(error),
             Some(error) => {
                 tracing::warn!("accepted: {error}");
+                accepts_gap = true;
                 None
             }
             None => newest,
@@ -124,14 +142,19 @@ impl Looked<'_> {
             generation,
         };
         let server = self.server(self.left_at(session, read.as_ref()).await?);
-        let (entry, is_over) = self.begin(past, &server)?;
-        if is_over
+        let (entry, past_is) = self.begin(past, &server)?;
+        if past_is != PastIs::Kept
             && self.is_replaced()
-            && let Some(end) = past.end(self.found.is_some())
+            && let Some(end) = past.end()
         {
             writer.write(end).await?;
         }
-        Ok(Some(Begins { read, entry }))
+        accepts_gap |= past_is == PastIs::Missed;
+        Ok(Some(Begins {
+            read,
+            entry,
+            accepts_gap,
+        }))
     }
 
     fn server(&self, left_at: Option<Lsn>) -> Server<'_> {
@@ -192,21 +215,25 @@ impl Looked<'_> {
         self.told.accept_gap || replaces
     }
 
-    /// The entry to begin with, and whether what was known before is over.
-    fn begin(&self, past: Past<'_>, server: &Server<'_>) -> Result<(Entry, bool), RelayError> {
+    /// The entry to begin with, and what becomes of what was known before.
+    fn begin(&self, past: Past<'_>, server: &Server<'_>) -> Result<(Entry, PastIs), RelayError> {
         let stands = self.stands();
         match self.verdict() {
             SlotVerdict::Usable | SlotVerdict::Active(_) | SlotVerdict::Missing => {}
             // Whether it is replaced or refused is for the plan to say.
             verdict => {
                 let replaces = self.told.snapshot == SnapshotMode::WhenNeeded;
-                return Ok((past.anew(server, stands), verdict.is_lost() && replaces));
+                let past_is = match verdict.is_lost() && replaces {
+                    true => PastIs::Over,
+                    false => PastIs::Kept,
+                };
+                return Ok((past.anew(server, stands), past_is));
             }
         }
         let Beginning { entry, found } = past.begin(server, stands, |gap| {
             self.is_connectors(gap) || self.accepts(gap)
         })?;
-        let is_over = match found {
+        let past_is = match found {
             Found::Accepted(gap) if self.is_connectors(&gap) => {
                 let (from, to) = gap.range().unzip();
                 tracing::info!(
@@ -214,7 +241,7 @@ impl Looked<'_> {
                     to_lsn = to.map(tracing::field::display),
                     "Kafka Connect has moved the slot since this relay ran: its offset says so"
                 );
-                false
+                PastIs::Kept
             }
             Found::Accepted(gap) => {
                 self.view.metrics.unseen_ranges.inc();
@@ -225,14 +252,17 @@ impl Looked<'_> {
                     to_lsn = to.map(tracing::field::display),
                     "accepted: {gap}"
                 );
-                true
+                PastIs::Missed
             }
             Found::Fits(knowledge) => {
                 tell(knowledge);
-                knowledge == Knowledge::Dropped
+                match knowledge {
+                    Knowledge::Dropped => PastIs::Over,
+                    _ => PastIs::Kept,
+                }
             }
         };
-        Ok((entry, is_over))
+        Ok((entry, past_is))
     }
 }
 

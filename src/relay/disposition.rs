@@ -75,6 +75,7 @@ fn object(error: &ObjectError) -> Disposition {
         | ObjectError::RowsUnreadable { .. }
         | ObjectError::SelectionRefused { .. }
         | ObjectError::NoTimeColumn { .. }
+        | ObjectError::ExpiredRows { .. }
         | ObjectError::NotUtf8 { .. } => Disposition::Wait,
     }
 }

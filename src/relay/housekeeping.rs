@@ -1,6 +1,6 @@
 //! Retained rows are deleted when their time is over, by the instance that streams, and only what was
 //! certainly delivered: what a look has found is deleted once the stream has confirmed everything that was
-//! committed before the look.
+//! committed before the look, and the publication was seen to send it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio_postgres::Client;
 
 use super::backoff::Backoff;
+use super::watching::Watch;
 use super::{REPEAT_INTERVAL, RelayError, View};
 use crate::lsn::Lsn;
 use crate::observe::{Repeated, State};
@@ -33,7 +34,14 @@ const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 
 /// The stream that runs, as the loop tells it. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Streaming(watch::Sender<Option<Stand>>);
+pub(super) struct Streaming(watch::Sender<Now>);
+
+#[derive(Debug, Default)]
+struct Now {
+    stand: Option<Stand>,
+    /// There is to be none any more.
+    rests: bool,
+}
 
 /// Where the stream stands.
 #[derive(Clone, Debug)]
@@ -41,6 +49,14 @@ struct Stand {
     from: Arc<From>,
     /// Acknowledged by Kafka, and told to the server.
     confirmed: Lsn,
+    /// What was committed before it was published by the publication, by the last look.
+    seen_published: Lsn,
+}
+
+impl Stand {
+    fn is_beyond(&self, lsn: Lsn) -> bool {
+        self.confirmed.min(self.seen_published) >= lsn
+    }
 }
 
 /// What a stream reads, and where: another one is another value.
@@ -53,12 +69,17 @@ struct From {
 impl Streaming {
     pub(super) fn begin(&self, server: postgres::Options, tables: Vec<OutboxTable>) {
         let from = Arc::new(From { server, tables });
-        let confirmed = Lsn::ZERO;
-        self.0.send_replace(Some(Stand { from, confirmed }));
+        let stand = Stand {
+            from,
+            confirmed: Lsn::ZERO,
+            seen_published: Lsn::ZERO,
+        };
+        self.0
+            .send_modify(|now| now.stand = Some(stand).filter(|_| !now.rests));
     }
 
     pub(super) fn confirm(&self, lsn: Lsn) {
-        self.0.send_if_modified(|stand| match stand {
+        self.0.send_if_modified(|now| match &mut now.stand {
             Some(stand) if stand.confirmed != lsn => {
                 stand.confirmed = lsn;
                 true
@@ -67,19 +88,36 @@ impl Streaming {
         });
     }
 
+    pub(super) fn seen_published(&self, lsn: Lsn) {
+        self.0.send_modify(|now| {
+            if let Some(stand) = &mut now.stand {
+                stand.seen_published = lsn;
+            }
+        });
+    }
+
     pub(super) fn end(&self) {
-        self.0.send_replace(None);
+        self.0.send_modify(|now| now.stand = None);
+    }
+
+    /// For the rest of the process, whichever streams it has. False where it does already.
+    pub(super) fn rest(&self) -> bool {
+        self.0.send_if_modified(|now| {
+            now.stand = None;
+            !std::mem::replace(&mut now.rests, true)
+        })
     }
 }
 
 /// Until it is aborted. What fails is told, and tried again later.
-pub(super) async fn run(options: Option<Options>, streaming: Streaming, view: View) {
+pub(super) async fn run(options: Option<Options>, streaming: Streaming, watch: Watch, view: View) {
     let Some(options) = options else {
         return;
     };
     let mut keeper = Keeper {
         options,
         stands: streaming.0.subscribe(),
+        watch,
         view,
         client: None,
     };
@@ -123,7 +161,8 @@ pub(super) async fn run(options: Option<Options>, streaming: Streaming, view: Vi
 
 struct Keeper {
     options: Options,
-    stands: watch::Receiver<Option<Stand>>,
+    stands: watch::Receiver<Now>,
+    watch: Watch,
     view: View,
     /// With the server of a stream.
     client: Option<(Arc<From>, Client)>,
@@ -132,8 +171,8 @@ struct Keeper {
 impl Keeper {
     /// The one that runs, or the next one. `None` when there will be none.
     async fn stream(&mut self) -> Option<Arc<From>> {
-        let stand = self.stands.wait_for(Option::is_some).await.ok()?;
-        stand.as_ref().map(|stand| Arc::clone(&stand.from))
+        let now = self.stands.wait_for(|now| now.stand.is_some()).await.ok()?;
+        now.stand.as_ref().map(|stand| Arc::clone(&stand.from))
     }
 
     /// One batch of each table. Whether there is more to do. After an error the session is given up.
@@ -143,9 +182,9 @@ impl Keeper {
             _ => postgres::connect(&from.server).await?,
         };
         let mut is_more = false;
+        let column = &self.options.column.clone();
         for table in &from.tables {
             let (retain, limit) = (self.options.retain, self.options.batch_rows);
-            let column = &self.options.column;
             let found = housekeeping::expired(&client, table, column, retain, limit).await?;
             if found.is_empty() {
                 continue;
@@ -158,7 +197,7 @@ impl Keeper {
                 // They are found again under the next stream.
                 return Ok(false);
             }
-            let deleted = housekeeping::delete(&client, table, &found).await?;
+            let deleted = housekeeping::delete(&client, table, column, &found).await?;
             self.view.metrics.housekeeping_rows.inc_by(deleted);
             is_more |= u32::try_from(found.len()) == Ok(limit);
         }
@@ -171,15 +210,16 @@ impl Keeper {
         Ok(is_more)
     }
 
-    /// Waits until this very stream has confirmed everything before `lsn`, and nothing is in its way.
-    /// False where it ended.
+    /// Waits until this very stream has confirmed everything before `lsn`, and a look behind it has
+    /// found nothing that hides rows. False where it ended, or something is in its way.
     async fn is_confirmed(&mut self, from: &Arc<From>, lsn: Lsn) -> bool {
-        let stand = self.stands.wait_for(|stand| match stand {
-            Some(stand) if Arc::ptr_eq(&stand.from, from) => stand.confirmed >= lsn,
+        self.watch.look_now();
+        let now = self.stands.wait_for(|now| match &now.stand {
+            Some(stand) if Arc::ptr_eq(&stand.from, from) => stand.is_beyond(lsn),
             _ => true,
         });
-        let is_there = match stand.await {
-            Ok(stand) => matches!(&*stand, Some(stand) if Arc::ptr_eq(&stand.from, from)),
+        let is_there = match now.await {
+            Ok(now) => matches!(&now.stand, Some(stand) if Arc::ptr_eq(&stand.from, from)),
             Err(_) => false,
         };
         is_there && self.view.status.state() == State::Streaming
@@ -220,6 +260,7 @@ mod tests {
                 interval: Duration::ZERO,
             },
             stands: streaming.0.subscribe(),
+            watch: Watch::default(),
             view: View::new(Metrics::new().unwrap(), status),
             client: None,
         }
@@ -237,7 +278,31 @@ mod tests {
         let mut waiting = std::pin::pin!(waiting);
         assert_eq!(waiting.as_mut().now_or_never(), None);
         streaming.confirm(Lsn::new(10));
+        // Confirmed is also what the publication kept from the stream.
+        assert_eq!(waiting.as_mut().now_or_never(), None);
+        streaming.seen_published(Lsn::new(9));
+        assert_eq!(waiting.as_mut().now_or_never(), None);
+        streaming.seen_published(Lsn::new(10));
         assert!(waiting.await);
+    }
+
+    #[tokio::test]
+    async fn once_rows_may_have_passed_by_unseen_nothing_is_deleted_under_any_stream() {
+        let streaming = Streaming::default();
+        streaming.begin(server(), Vec::new());
+        let mut keeper = keeper(&streaming);
+        keeper.view.set_state(State::Streaming);
+        let from = keeper.stream().await.unwrap();
+        streaming.confirm(Lsn::new(10));
+        streaming.seen_published(Lsn::new(10));
+        assert!(keeper.is_confirmed(&from, Lsn::new(10)).await);
+        assert!(streaming.rest());
+        assert!(!streaming.rest(), "it is told once");
+        streaming.seen_published(Lsn::new(20));
+        assert!(!keeper.is_confirmed(&from, Lsn::new(10)).await);
+        streaming.end();
+        streaming.begin(server(), Vec::new());
+        assert!(keeper.stream().now_or_never().is_none());
     }
 
     #[tokio::test]
@@ -248,6 +313,7 @@ mod tests {
         keeper.view.set_state(State::Streaming);
         let from = keeper.stream().await.unwrap();
         streaming.confirm(Lsn::new(10));
+        streaming.seen_published(Lsn::new(10));
         keeper.view.set_state(State::Blocked);
         assert!(!keeper.is_confirmed(&from, Lsn::new(10)).await);
         keeper.view.set_state(State::Streaming);
@@ -255,6 +321,7 @@ mod tests {
         assert!(!keeper.is_confirmed(&from, Lsn::new(10)).await);
         streaming.begin(server(), Vec::new());
         streaming.confirm(Lsn::new(10));
+        streaming.seen_published(Lsn::new(10));
         assert!(!keeper.is_confirmed(&from, Lsn::new(10)).await);
     }
 }

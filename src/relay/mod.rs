@@ -36,7 +36,7 @@ use crate::observe::{Problem, Repeated, Role, State};
 use crate::pipeline::Pipeline;
 use crate::postgres::snapshot::SnapshotMode;
 use backoff::Backoff;
-use comparing::Told;
+use comparing::{Begins, Told};
 use disposition::{Disposition, disposition};
 use handover::Handover;
 use health::ServerEnd;
@@ -114,6 +114,8 @@ pub struct Relay {
     server_end: ServerEnd,
     kill_point: KillPoint,
     watch: Watch,
+    /// Only of what Kafka has.
+    housekeeping: Option<HousekeepingOptions>,
     streaming: housekeeping::Streaming,
     unseen: Unseen,
     /// The position that was last sent to the server.
@@ -169,6 +171,7 @@ impl Relay {
             }),
             _ => None,
         };
+        let housekeeping = options.housekeeping.clone().filter(|_| sink.publishes());
         let mut outbound = Outbound::start(pipeline, sink, options, view.clone())?;
         outbound.kill_point = kill_point.clone();
         let backoff = Backoff::new(options.backoff_min, options.backoff_max);
@@ -196,6 +199,7 @@ impl Relay {
             server_end: ServerEnd::default(),
             kill_point,
             watch: Watch::default(),
+            housekeeping,
             streaming: housekeeping::Streaming::default(),
             unseen: Unseen::default(),
             confirmed: Lsn::ZERO,
@@ -213,8 +217,9 @@ impl Relay {
             self.view.clone(),
         ));
         let housekeeping = tokio::spawn(housekeeping::run(
-            self.config.relay.housekeeping.clone(),
+            self.housekeeping.clone(),
             self.streaming.clone(),
+            self.watch.clone(),
             self.view.clone(),
         ));
         let writing = self.writing.take().map(tokio::spawn);
@@ -300,8 +305,15 @@ impl Relay {
         // What an earlier stream left in flight settles first, or rows that the server sends again
         // could overtake their own first copies.
         self.drain_window().await?;
+        let accepts_gap = begins.as_ref().is_some_and(Begins::accepts_gap);
         let (session, confirmed, is_new) = match plan {
-            Plan::Stream { confirmed, is_new } => (session, confirmed, is_new),
+            Plan::Stream { confirmed, is_new } => {
+                // A snapshot would have published what is in the table.
+                if accepts_gap {
+                    self.rest_housekeeping();
+                }
+                (session, confirmed, is_new)
+            }
             Plan::Snapshot { snapshot, then } => {
                 let (session, from) = self.publish_snapshot(session, snapshot).await?;
                 match then {
@@ -318,8 +330,10 @@ impl Relay {
         self.run.accept_gap = false;
         self.follow(origin, confirmed, is_new);
         let (before, after) = sound;
-        self.unseen
-            .begin(before, after, &source.watched, &self.view);
+        let unseen = &mut self.unseen;
+        if unseen.begin(before, after, &source.watched, &self.view) {
+            self.rest_housekeeping();
+        }
         if resumption.is_settled {
             self.handover = None;
         }
@@ -341,7 +355,9 @@ impl Relay {
                 );
             }
             self.outbound.pipeline.forget_position();
-            self.unseen.forget();
+            if self.unseen.forget() {
+                self.rest_housekeeping();
+            }
         }
         self.origin = Some(origin);
     }
@@ -357,6 +373,17 @@ impl Relay {
         let mut problem = self.worded(error);
         self.unseen.add_to(error, &mut problem);
         problem
+    }
+
+    /// Rows may be in the table of which Kafka knows nothing, and which no stream will have: until the
+    /// end of this process none is deleted.
+    fn rest_housekeeping(&self) {
+        if self.streaming.rest() && self.housekeeping.is_some() {
+            tracing::warn!(
+                hint = "Publish what is missing: outboxd snapshot, or a start with snapshot.mode = always. Housekeeping goes on with the next start.",
+                "housekeeping rests: rows in the table may not have been published"
+            );
+        }
     }
 
     /// The source is seen to work: the next failure is a new one.

@@ -30,6 +30,14 @@ pub enum Sink {
 }
 
 impl Sink {
+    /// What is confirmed is in Kafka. Of a record that somebody has only seen nothing may be deleted.
+    pub(super) const fn publishes(&self) -> bool {
+        match self {
+            Self::Kafka(_) => true,
+            Self::Stdout | Self::Watched(_) => false,
+        }
+    }
+
     fn start(&self) -> Result<(Publisher, DeliveryReports), RelayError> {
         Ok(match self {
             Self::Kafka(options) => Publisher::start(options)?,

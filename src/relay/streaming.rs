@@ -228,7 +228,12 @@ impl Relay {
     /// next stream waits until it is mended. A stop is not held up by it.
     fn take_finding(&mut self, state: &mut Loop, finding: Finding) -> Result<(), RelayError> {
         match finding {
-            Ok(look) => self.unseen.note(look, &self.view),
+            Ok(look) => {
+                if self.unseen.note(&look, &self.view) {
+                    self.rest_housekeeping();
+                }
+                self.streaming.seen_published(look.before);
+            }
             Err(error) if state.give_up_at.is_none() => return Err(error.into()),
             Err(_) => {}
         }

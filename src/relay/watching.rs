@@ -109,35 +109,51 @@ pub(super) struct Unseen {
 
 impl Unseen {
     /// A stream is about to begin, and everything is published now. The positions lie around the
-    /// look.
-    pub(super) fn begin(&mut self, before: Lsn, after: Lsn, watched: &Watched, view: &View) {
+    /// look. Whether rows may have passed by before.
+    #[must_use]
+    pub(super) fn begin(
+        &mut self,
+        before: Lsn,
+        after: Lsn,
+        watched: &Watched,
+        view: &View,
+    ) -> bool {
         let earlier = self.watched.replace(watched.clone());
         let remarks = earlier.map(|earlier| watched.since(&earlier));
         let hidden = remarks.into_iter().flatten();
         if hidden.filter(Remark::may_have_hidden_rows).count() > 0 {
             self.since = self.since.or(self.sound_until);
         }
-        if let Some(since) = self.since.take() {
+        let since = self.since.take();
+        if let Some(since) = since {
             tell(since, after, "the stream goes on", view);
         }
         self.sound_until = Some(before);
+        since.is_some()
     }
 
-    /// Positions of another server or timeline say nothing about this one.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
+    /// Positions of another server or timeline say nothing about this one. Whether rows may have
+    /// passed by there.
+    #[must_use]
+    pub(super) fn forget(&mut self) -> bool {
+        std::mem::take(self).since.is_some()
     }
 
-    pub(super) fn note(&mut self, look: Look, view: &View) {
+    /// Whether rows may have passed by since the look before.
+    #[must_use]
+    pub(super) fn note(&mut self, look: &Look, view: &View) -> bool {
+        let mut told = false;
         for remark in &look.remarks {
             if remark.may_have_hidden_rows() {
                 let since = self.sound_until.unwrap_or(look.before);
                 tell(since, look.after, &remark.to_string(), view);
+                told = true;
             } else {
                 tracing::warn!(hint = remark.hint(), "{remark}");
             }
         }
         self.sound_until = Some(look.before);
+        told
     }
 
     /// Adds to what is told of an error what it may have cost already.
@@ -169,4 +185,37 @@ fn tell(since: Lsn, until: Lsn, what: &str, view: &View) {
         hint = "Compare the table with what Kafka has. A start with snapshot.mode = always publishes the rows that are still in the table.",
         "events may be missing: rows committed between these positions may not have been published; {what}"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::{Metrics, Status};
+
+    #[test]
+    fn only_what_may_have_hidden_rows_counts_as_unseen() {
+        let status = Status::new("n", "s", "p", std::time::SystemTime::UNIX_EPOCH);
+        let view = View::new(Metrics::new().unwrap(), status);
+        let table = || "public.outbox".to_owned();
+        let look = |remarks| Look {
+            before: Lsn::new(10),
+            after: Lsn::new(20),
+            remarks,
+        };
+        let filtered = Remark::RowFilter {
+            table: table(),
+            filter: Some("seq > 5".to_owned()),
+        };
+        let mut unseen = Unseen::default();
+        assert!(!unseen.note(&look(Vec::new()), &view));
+        assert!(!unseen.note(&look(vec![filtered]), &view));
+        assert_eq!(view.metrics.unseen_ranges.get(), 0);
+        let again = Remark::ListedAgain { table: table() };
+        assert!(unseen.note(&look(vec![again]), &view));
+        assert_eq!(view.metrics.unseen_ranges.get(), 1);
+        // What is pending when another server comes is not told any more.
+        assert!(!unseen.forget());
+        unseen.since = Some(Lsn::new(10));
+        assert!(unseen.forget());
+    }
 }

@@ -53,11 +53,13 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
             "housekeeping.column=created_at",
             "housekeeping.batch_rows=2",
             "housekeeping.interval=100ms",
+            "relay.status_interval=50ms",
             "log.level=debug",
         ]
         .map(str::to_owned),
     );
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    who_only_looks_deletes_nothing(&scene, &settings).await;
     let relay = Relay::start(&scene.postgres, &scene.kafka, &settings);
     wait_for(&relay, DELETED, 5.0).await;
     assert_eq!(kept(&scene).await, [6, 7, 8]);
@@ -77,6 +79,8 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
     wait_for(&relay, DELETED, 6.0).await;
     assert_eq!(kept(&scene).await, [6, 7, 8]);
 
+    what_the_server_says_of_the_rows_is_not_told(&scene, &relay).await;
+
     // What stands in its way is told, tried again, and stops nothing.
     let mut other = scene.postgres.client().await;
     let lock = other.transaction().await.unwrap();
@@ -86,14 +90,82 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
         .unwrap();
     wait_for(&relay, FAILED, 1.0).await;
     assert_eq!(relay.status().unwrap()["state"], "streaming");
-    assert!(relay.logged("housekeeping failed, and is tried again: "));
+    let failed = "housekeeping failed, and is tried again: ";
+    wait_until(PATIENCE, "word of the lock", async || {
+        let told = |line: &String| line.contains(failed) && line.contains("SQLSTATE 55P03");
+        relay.log().iter().any(told)
+    })
+    .await;
     drop(lock.rollback().await);
-    wait_for(&relay, DELETED, 7.0).await;
+    wait_for(&relay, DELETED, 8.0).await;
     assert_eq!(kept(&scene).await, [6, 7, 8]);
-    assert!(relay.stop().success());
-    let events = Consumer::new(&scene.kafka, Scene::TOPIC).take(10);
+    what_was_perhaps_not_published_stays(&scene, relay, &settings).await;
+    let events = Consumer::new(&scene.kafka, Scene::TOPIC).take(12);
     let numbers: Vec<i64> = events.iter().map(Event::seq).collect();
-    assert_eq!(numbers, (1..=10).collect::<Vec<_>>());
+    let expected = (1..=9).chain([20, 10, 11]).collect::<Vec<_>>();
+    assert_eq!(numbers, expected);
+}
+
+/// So many status updates later something would have been deleted.
+async fn wait_for_updates(relay: &Relay) {
+    let updates = "outboxd_status_updates_total";
+    let seen = relay.metric(updates).unwrap_or_default();
+    wait_for(relay, updates, seen + 20.0).await;
+}
+
+/// Kafka has nothing of what is printed.
+async fn who_only_looks_deletes_nothing(scene: &Scene, settings: &[&str]) {
+    let settings = [settings, &["slot.name=look"]].concat();
+    let mut args = Relay::args(&scene.postgres, &scene.kafka, &settings);
+    args.extend(["--sink", "stdout"].map(str::to_owned));
+    let relay = Relay::start_with(&args, &[]);
+    relay.wait_for_state("streaming").await;
+    wait_for_updates(&relay).await;
+    assert_eq!(kept(scene).await, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(relay.stop().success());
+    let drop = "SELECT pg_drop_replication_slot('look')";
+    run(scene, drop).await;
+}
+
+/// A trigger's words quote values, and this one speaks at the commit.
+async fn what_the_server_says_of_the_rows_is_not_told(scene: &Scene, relay: &Relay) {
+    run(
+        scene,
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             RAISE EXCEPTION 'not hunter2' USING ERRCODE = 'query_canceled', DETAIL = 'hunter2';
+         END $$;
+         CREATE CONSTRAINT TRIGGER refuse AFTER DELETE ON outbox DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION refuse()",
+    )
+    .await;
+    write(scene, 20, 20, 30).await;
+    let told = "rows of table \\\"public.outbox\\\" whose time is over cannot be deleted: SQLSTATE 57014, query canceled";
+    wait_until(PATIENCE, "word of the trigger", async || relay.logged(told)).await;
+    assert!(!relay.logged("hunter2"), "{:#?}", relay.log());
+    run(scene, "DROP TRIGGER refuse ON outbox").await;
+    wait_for(relay, DELETED, 7.0).await;
+}
+
+/// The stream goes on, and a start ends the rest.
+async fn what_was_perhaps_not_published_stays(scene: &Scene, relay: Relay, settings: &[&str]) {
+    run(
+        scene,
+        "ALTER PUBLICATION outbox DROP TABLE outbox; ALTER PUBLICATION outbox ADD TABLE outbox",
+    )
+    .await;
+    wait_until(PATIENCE, "the unseen range", async || {
+        relay.logged("housekeeping rests: ")
+    })
+    .await;
+    write(scene, 11, 11, 30).await;
+    wait_for_updates(&relay).await;
+    assert_eq!(kept(scene).await, [6, 7, 8, 11]);
+    assert_eq!(relay.status().unwrap()["state"], "streaming");
+    assert!(relay.stop().success());
+    let relay = Relay::start(&scene.postgres, &scene.kafka, settings);
+    wait_for(&relay, DELETED, 1.0).await;
+    assert_eq!(kept(scene).await, [6, 7, 8]);
+    assert!(relay.stop().success());
 }
 
 /// Between the look and its end: one is put off, and another one lies where one was.
@@ -128,7 +200,9 @@ async fn rows_that_changed_stay(scene: &Scene) {
             "INSERT INTO parts VALUES (1, '2000-01-01'), (2, '2000-01-01')",
         )
         .await;
-        let deleted = delete(&scene.client, &found[0], &rows).await.unwrap();
+        let deleted = delete(&scene.client, &found[0], "created_at", &rows)
+            .await
+            .unwrap();
         assert_eq!(deleted, if table == "parts" { 3 } else { 1 });
         run(scene, "TRUNCATE parts").await;
     }

@@ -10,7 +10,7 @@ use outboxd::outbox::ValueError;
 use outboxd::pgoutput;
 use outboxd::pipeline::{PipelineError, Unroutable};
 use outboxd::postgres::slot::{SlotHolder, SlotVerdict};
-use outboxd::postgres::{ObjectError as Object, PostgresError as Postgres};
+use outboxd::postgres::{ExpiredStep, ObjectError as Object, PostgresError as Postgres};
 use outboxd::relay::RelayError;
 use outboxd::router::RouteError as Route;
 use outboxd::wire::ServerMessage;
@@ -384,6 +384,12 @@ fn objects() -> Vec<Sample> {
                 found: Some("bigint".into()),
             },
         ),
+        expired(ExpiredStep::Find, "57014"),
+        expired(ExpiredStep::Delete, "57014"),
+        expired(ExpiredStep::Delete, "55P03"),
+        expired(ExpiredStep::Delete, "42501"),
+        expired(ExpiredStep::Delete, "23503"),
+        expired(ExpiredStep::Delete, "P0001"),
         (
             SOURCE,
             Object::NotUtf8 {
@@ -396,6 +402,17 @@ fn objects() -> Vec<Sample> {
         .into_iter()
         .map(|(section, error)| sample(variant(&error), section, error))
         .collect()
+}
+
+fn expired(step: ExpiredStep, sqlstate: &str) -> (&'static str, Object) {
+    let error = Object::ExpiredRows {
+        table: "public.outbox".into(),
+        quoted_table: "\"public\".\"outbox\"".into(),
+        quoted_column: "\"created_at\"".into(),
+        step,
+        sqlstate: sqlstate.into(),
+    };
+    ("housekeeping-of-retained-rows", error)
 }
 
 fn verdicts() -> Vec<Sample> {

@@ -60,6 +60,8 @@ struct World {
     history: Vec<Lsn>,
     written: u64,
     slot: Option<u64>,
+    /// The server has invalidated the slot.
+    is_lost: bool,
     running: Option<Entry>,
     truth: Truth,
     seen: Seen,
@@ -89,6 +91,7 @@ impl World {
             history: Vec::new(),
             written: 100,
             slot: None,
+            is_lost: false,
             running: None,
             truth: Truth {
                 covered: None,
@@ -131,7 +134,10 @@ impl World {
     /// Somebody else, while no relay runs.
     fn touch(&mut self) {
         self.truth.untouched = false;
-        match self.random.below(5) {
+        let choice = self.random.below(6);
+        self.is_lost = choice == 5 && self.slot.is_some();
+        match choice {
+            5 => {}
             0 => self.slot = None,
             1 => self.slot = self.slot.map(|_| self.written),
             2 => self.slot = Some(self.written),
@@ -149,6 +155,9 @@ impl World {
     /// A standby that has all or nearly all of the log, and the slot or not.
     fn promote(&mut self) {
         let left_at = self.written - self.random.below(15) as u64;
+        // It is of the last timeline, and no timeline ends before it begins.
+        let begins = self.history.last().map_or(0, |left_at| left_at.as_u64());
+        let left_at = left_at.max(begins);
         self.history.push(Lsn::new(left_at));
         (self.timeline, self.written) = (self.timeline + 1, left_at);
         let covered = &mut self.truth.covered;
@@ -180,6 +189,15 @@ impl World {
             left_at: newest.as_ref().and_then(of_history),
         };
         let accepts = self.random.one_in(2);
+        if self.is_lost && self.slot.is_some() {
+            // Told as lost, or replaced with `snapshot.mode = when_needed`.
+            self.seen.gaps += u64::from(!accepts);
+            let entry = past.anew(&server, self.slot.map(Lsn::new));
+            if accepts {
+                self.replace(past.end(), entry);
+            }
+            return;
+        }
         let begun = past.begin(&server, self.slot.map(Lsn::new), |_| accepts);
         let context = || format!("seed {seed}: {:?} {:?} {newest:?}", self.slot, self.truth);
         let silent = match &begun {
@@ -203,7 +221,7 @@ impl World {
         let is_over = !silent || beginning.found == Found::Fits(Knowledge::Dropped);
         self.seen.accepted += u64::from(!silent);
         self.seen.calm += u64::from(silent);
-        let end = past.end(self.slot.is_some());
+        let end = past.end();
         if is_over && self.slot.is_none() {
             self.topic.extend(end);
             // Its absence is known now, whatever becomes of this start.
@@ -213,9 +231,36 @@ impl World {
         if self.dies_here() {
             return;
         }
-        let mut entry = beginning.entry;
+        self.make_and_run(beginning.entry, silent);
+    }
+
+    /// A lost slot gives its place to a new one.
+    fn replace(&mut self, end: Option<Entry>, entry: Entry) {
+        self.seen.accepted += 1;
+        if self.dies_here() {
+            return;
+        }
+        self.topic.extend(end);
+        // What it had is known to be gone, and nothing else has happened.
+        self.truth = Truth {
+            covered: None,
+            untouched: true,
+            wanted_gone: true,
+            other_server: false,
+        };
+        if self.dies_here() {
+            return;
+        }
+        (self.slot, self.is_lost) = (None, false);
+        if self.dies_here() {
+            return;
+        }
+        self.make_and_run(entry, false);
+    }
+
+    fn make_and_run(&mut self, mut entry: Entry, silent: bool) {
         if self.slot.is_none() {
-            self.slot = Some(self.written);
+            (self.slot, self.is_lost) = (Some(self.written), false);
             (entry.slot_lsn, entry.confirmed_lsn) =
                 (Lsn::new(self.written), Lsn::new(self.written));
             if self.dies_here() {

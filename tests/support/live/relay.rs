@@ -51,7 +51,8 @@ impl Relay {
         Self::start_with(&args, &[("KILL_AT", &kill_at)])
     }
 
-    fn args(postgres: &Postgres, kafka: &Kafka, settings: &[&str]) -> Vec<String> {
+    /// The command line of [`Self::start`].
+    pub fn args(postgres: &Postgres, kafka: &Kafka, settings: &[&str]) -> Vec<String> {
         let mut args = vec!["run".to_owned()];
         let base = [
             format!("postgres.url={}", postgres.url()),
