@@ -40,6 +40,6 @@ pub use options::{Options, OptionsError};
 pub(crate) use properties::{is_property, is_secret};
 pub use publisher::Publisher;
 pub use reading::{Offsets, ReadError, Reading, StoredRecord};
-pub use tail::Tail;
+pub use tail::{Ends, Tail};
 pub use topic::is_valid_name;
 pub use trial::Trial;

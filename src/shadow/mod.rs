@@ -4,6 +4,8 @@
 mod compare;
 mod report;
 mod seen;
+mod waiting;
+mod window;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -21,8 +23,9 @@ use crate::postgres::slot::{self, SlotDescription};
 use crate::postgres::snapshot::SnapshotMode;
 use crate::relay::{OnBlocked, Relay, RelayError, RunOptions, Sink, View, stop_on_signals};
 use crate::router::Record;
-use compare::Comparison;
+use compare::{Comparison, Room};
 use seen::Seen;
+use window::Window;
 
 /// How long brokers may be silent at the start.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,10 +33,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(30);
 const POLL_WAIT: Duration = Duration::from_millis(50);
 const PROGRESS: Duration = Duration::from_secs(10);
-/// Records of each side that may wait for the other.
-const WAITING: usize = 20_000;
+/// Of each side: what may wait for the other.
+const ROOM: Room = Room {
+    records: 20_000,
+    bytes: 64 << 20,
+};
 /// Between the relay and the comparison.
-const QUEUE: usize = 1_000;
+const QUEUE: usize = 200;
+/// Read at once.
+const TURN: usize = 1_000;
 
 pub async fn run(mut config: Config, args: &ShadowArgs) -> Result<u8, Problem> {
     become_shadow(&mut config, args)?;
@@ -46,16 +54,16 @@ pub async fn run(mut config: Config, args: &ShadowArgs) -> Result<u8, Problem> {
     let opened = opened.map_err(|error| Problem::new(error.to_string()))?;
     let tail = opened.map_err(unread)?;
     say(&format!(
-        "{} topics are followed and nothing is published; slot {} holds back WAL until the end",
-        tail.topics(),
+        "nothing is published; slot {} holds back WAL until the end",
         config.slot.name
     ));
     let (records, ours) = sync_channel(QUEUE);
     let (stop, stopped) = watch::channel(false);
     let compares_timestamps = config.router.timestamp_field.is_some();
     let work = Work {
-        comparison: Comparison::new(compares_timestamps, WAITING),
+        comparison: Comparison::new(compares_timestamps, ROOM),
         tail,
+        window: Window::default(),
         ours,
         stop,
         signals,
@@ -73,8 +81,7 @@ pub async fn run(mut config: Config, args: &ShadowArgs) -> Result<u8, Problem> {
     let comparison = comparison.map_err(unread)?;
     report::lines(&comparison).iter().for_each(|line| say(line));
     ended.map_err(|error| error.problem().reworded(|text| config.door.reword(text)))?;
-    let is_equal = comparison.differences().is_empty() && comparison.compared() > 0;
-    Ok(if is_equal {
+    Ok(if comparison.is_equal() {
         exit::DRAINED
     } else {
         exit::FAILED
@@ -182,6 +189,7 @@ fn unread(error: ReadError) -> Problem {
 struct Work {
     comparison: Comparison,
     tail: Tail,
+    window: Window,
     ours: Receiver<Arc<Record>>,
     stop: watch::Sender<bool>,
     signals: watch::Receiver<bool>,
@@ -200,27 +208,29 @@ impl Work {
         loop {
             let before = self.comparison.compared();
             ended |= self.take_ours();
-            for wait in std::iter::once(POLL_WAIT).chain(std::iter::repeat_n(Duration::ZERO, QUEUE))
-            {
-                if !self.comparison.wants_theirs() {
-                    break;
-                }
-                let Some((topic, record)) = self.tail.poll(wait)? else {
-                    break;
-                };
-                let mut theirs = Seen::theirs(topic, record);
-                if !self.has_context {
-                    theirs.without_context();
-                }
-                self.comparison.take_theirs(theirs);
+            for (topic, partitions) in self.tail.found()? {
+                self.comparison.has_partitions(&topic, partitions);
             }
-            if self.comparison.compared() > before || !ended {
+            if self.take_theirs()? && !ended {
+                self.look()?;
+            }
+            // Ours come no more, or have no room until one of theirs matches.
+            let waits = ended || !self.comparison.wants_ours();
+            if self.comparison.compared() > before || !waits {
                 moved = Instant::now();
             }
-            if self.is_enough() {
+            let is_stuck = moved.elapsed() >= GRACE;
+            if is_stuck && !ended && !*self.stop.borrow() {
+                say(&format!(
+                    "ending: {} of ours wait for theirs, and none came for {} s",
+                    self.comparison.waiting(),
+                    GRACE.as_secs()
+                ));
+            }
+            if self.is_enough() || is_stuck {
                 self.stop.send_replace(true);
             }
-            if ended && (self.comparison.waiting() == 0 || moved.elapsed() >= GRACE) {
+            if ended && (self.comparison.waiting() == 0 || is_stuck) {
                 break;
             }
             if said.elapsed() >= PROGRESS {
@@ -228,7 +238,9 @@ impl Work {
                 say(&report::progress(&self.comparison));
             }
         }
-        self.comparison.end();
+        let (_, matched) = self.comparison.progress();
+        self.window.confirm(matched);
+        self.comparison.end(&self.window);
         Ok(self.comparison)
     }
 
@@ -238,14 +250,45 @@ impl Work {
         while *self.stop.borrow() || self.comparison.wants_ours() {
             match self.ours.try_recv() {
                 Ok(record) => {
-                    let partitions = self.tail.follow(&record.topic);
-                    self.comparison.take_ours(Seen::ours(&record, partitions));
+                    if self.comparison.take_ours(Seen::ours(&record)) {
+                        self.tail.name(&record.topic);
+                    }
                 }
                 Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => return true,
             }
         }
         false
+    }
+
+    /// True where all were read that there are now.
+    fn take_theirs(&mut self) -> Result<bool, ReadError> {
+        for wait in std::iter::once(POLL_WAIT).chain(std::iter::repeat_n(Duration::ZERO, TURN)) {
+            if !self.comparison.wants_theirs() {
+                return Ok(false);
+            }
+            let Some((topic, record)) = self.tail.poll(wait)? else {
+                return Ok(true);
+            };
+            let mut theirs = Seen::theirs(topic, record);
+            if !self.has_context {
+                theirs.without_context();
+            }
+            self.comparison.take_theirs(theirs);
+        }
+        Ok(false)
+    }
+
+    /// Where the topics end while both sides are at work.
+    fn look(&mut self) -> Result<(), ReadError> {
+        let (taken, matched) = self.comparison.progress();
+        self.window.confirm(matched);
+        let now = Instant::now();
+        if self.comparison.compared() > 0 && self.window.wants(now) {
+            let ends = self.tail.ends()?;
+            self.window.take(ends, taken, now.elapsed());
+        }
+        Ok(())
     }
 
     fn is_enough(&self) -> bool {

@@ -24,6 +24,23 @@ pub(super) fn lines(comparison: &Comparison) -> Vec<String> {
         tally.repeats,
         tally.outside
     )];
+    if tally.unplaced > 0 {
+        lines.push(format!(
+            "{} of them have no key: their partition was not compared",
+            tally.unplaced
+        ));
+    }
+    if tally.too_far > 0 {
+        lines.push(format!(
+            "{} events more were not compared: theirs came too long before ours",
+            tally.too_far
+        ));
+    }
+    for (topic, count) in comparison.alone() {
+        lines.push(format!(
+            "topic {topic}: {count} of theirs, none of ours (or another writer's, whose topics begin alike)"
+        ));
+    }
     for (kind, (count, first)) in comparison.differences() {
         lines.push(format!("{}: {count}; the first: {first}", name(*kind)));
     }
@@ -44,6 +61,7 @@ const fn name(kind: Kind) -> &'static str {
         Kind::Order => "another order within a key",
         Kind::Missing => "not in the topics",
         Kind::Extra => "in the topics alone",
+        Kind::SameId => "two events of one id",
         Kind::NoId => "without an id",
     }
 }

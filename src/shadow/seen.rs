@@ -1,5 +1,6 @@
 //! A record of either side, and in what two of them differ.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use crate::router::Record;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) topic: Arc<str>,
-    /// Ours have none where the key does not decide it.
+    /// Ours have none where the row does not name it.
     pub(super) partition: Option<i32>,
     /// Of theirs.
     pub(super) offset: i64,
@@ -23,13 +24,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// `partitions` is how many its topic has, where it is known.
-    pub(super) fn ours(record: &Record, partitions: Option<u32>) -> Self {
+    pub(super) fn ours(record: &Record) -> Self {
         let bytes = |bytes: &Option<Bytes>| bytes.as_ref().map(|bytes| bytes.to_vec());
-        let by_key = || Some(partition_of(record.key.as_deref()?, partitions?));
         Self {
             topic: Arc::clone(&record.topic),
-            partition: record.partition.or_else(by_key),
+            partition: record.partition,
             offset: 0,
             key: bytes(&record.key),
             value: bytes(&record.value),
@@ -76,13 +75,40 @@ impl Seen {
         format!("{}/{partition} offset {}", self.topic, self.offset)
     }
 
+    /// The partition that one of ours goes to, in a topic of so many, where the row or the key
+    /// decides it.
+    pub(super) fn placed(&self, partitions: Option<u32>) -> Option<i32> {
+        let by_key = || Some(partition_of(self.key.as_deref()?, partitions?));
+        self.partition.or_else(by_key)
+    }
+
+    /// What it takes in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let headers = self.headers.iter();
+        let headers = headers.map(|(name, value)| 64 + name.len() + length(value));
+        256 + length(&self.key) + length(&self.value) + headers.sum::<usize>()
+    }
+
+    /// The same for a repeat, and another for another event: of topic, key and value.
+    pub(super) fn print(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.topic, &self.key, &self.value).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// Without a payload's text.
-    pub(super) fn differences(&self, theirs: &Self, timestamps: bool) -> Vec<(Kind, String)> {
+    pub(super) fn differences(
+        &self,
+        theirs: &Self,
+        placed: Option<i32>,
+        timestamps: bool,
+    ) -> Vec<(Kind, String)> {
         let mut found = Vec::new();
         if self.topic != theirs.topic {
             found.push((Kind::Topic, format!("ours goes to topic {}", self.topic)));
         }
-        if let Some(ours) = self.partition
+        if let Some(ours) = placed
             && theirs.partition != Some(ours)
         {
             found.push((Kind::Partition, format!("ours goes to partition {ours}")));

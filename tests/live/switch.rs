@@ -62,7 +62,7 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
     connect.create(&scene.postgres).await;
     let mut reader = Reader::new(&scene.kafka);
     let shop = Shop::open(&scene.postgres, RATE, u64::MAX).await;
-    shadow(&connect, &mut reader).await;
+    shadow(&scene, &connect, &mut reader).await;
     let rounds = switches();
     for round in 1..=rounds {
         reader.read_more(EVENTS);
@@ -92,7 +92,7 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
 }
 
 /// Beside the connector: equal, and one difference that a consumer would see is found.
-async fn shadow(connect: &Connect, reader: &mut Reader) {
+async fn shadow(scene: &Scene, connect: &Connect, reader: &mut Reader) {
     let events = std::env::var(SHADOWED).unwrap_or_else(|_| "1000".to_owned());
     let file = |path: PathBuf| path.display().to_string();
     let run = |more: &[&str]| {
@@ -112,6 +112,18 @@ async fn shadow(connect: &Connect, reader: &mut Reader) {
     let (code, text) = tokio::task::block_in_place(|| run(&[]));
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains(" equal, 0 different; 0 repeats"), "{text}");
+    for kind in [
+        "not in the topics: ",
+        "in the topics alone: ",
+        "none of ours",
+    ] {
+        assert!(!text.contains(kind), "{text}");
+    }
+    // What was written before its slot began, and after its end.
+    let (_, outside) = text.rsplit_once("of the connector's, ").unwrap();
+    let (outside, _) = outside.split_once(" outside of the time").unwrap();
+    assert!(outside.parse::<u64>().unwrap() < 60 * RATE, "{text}");
+    no_shadow_is_left(scene).await;
     let (code, text) = tokio::task::block_in_place(|| run(&["--set", "outbox.headers=seq:number"]));
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("other headers: "), "{text}");
@@ -119,7 +131,14 @@ async fn shadow(connect: &Connect, reader: &mut Reader) {
         text.contains("ours are id, number; theirs id, seq"),
         "{text}"
     );
+    no_shadow_is_left(scene).await;
     while reader.read(QUIET / 100) {}
+}
+
+async fn no_shadow_is_left(scene: &Scene) {
+    let sql = "SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE '%shadow'";
+    let left: i64 = scene.client.query_one(sql, &[]).await.unwrap().get(0);
+    assert_eq!(left, 0, "the shadow's slot");
 }
 
 /// An offset that would pass over everything, of a transaction that was never there, skips nothing.
