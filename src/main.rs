@@ -11,7 +11,7 @@ use outboxd::cli::{
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
 use outboxd::observe::{
-    Metrics, Problem, ShownSetting, Status, Supervisor, escaped, init_logging, serve,
+    Metrics, Problem, ShownSetting, Status, Supervisor, answer, init_logging, remark, say, serve,
 };
 use outboxd::relay::{Ended, Relay, RelayError, RunOptions, Sink, Until, View, stop_on_signals};
 
@@ -140,10 +140,11 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
 
 fn check(args: &CheckArgs) -> u8 {
     match read(&args.config, true) {
-        Ok(config) => on_terminal(async { Ok(outboxd::check::run(config, args).await) }),
+        Ok(config) => on_terminal(outboxd::check::run(config, args)),
         Err(error) => {
             if args.format == ReportFormat::Json {
-                print_line(&outboxd::check::refusal(&error));
+                // What is wrong with the configuration is said on standard error, too.
+                drop(answer(&format!("{}\n", outboxd::check::refusal(&error))));
             }
             report_config(&error.to_string())
         }
@@ -152,7 +153,7 @@ fn check(args: &CheckArgs) -> u8 {
 
 fn status(args: &StatusArgs) -> u8 {
     match load(&args.config, false) {
-        Some(config) => on_terminal(async { Ok(outboxd::status::run(&config, args).await) }),
+        Some(config) => on_terminal(outboxd::status::run(&config, args)),
         None => exit::CONFIG,
     }
 }
@@ -172,17 +173,11 @@ fn setup(args: &SetupArgs) -> u8 {
     on_terminal(outboxd::setup::run(&config, &administrator, args))
 }
 
-#[expect(clippy::print_stdout, reason = "the report is the command's result")]
-fn print_line(line: &str) {
-    println!("{line}");
-}
-
-#[expect(clippy::print_stdout, reason = "a line for whoever asks by hand")]
 fn healthcheck(args: &HealthcheckArgs) -> u8 {
     let listen = std::env::var("OUTBOXD_HTTP_LISTEN").ok();
     match outboxd::healthcheck::run(args, listen.as_deref()) {
         Ok(answer) => {
-            println!("{}", escaped(&answer));
+            say(&answer);
             exit::DRAINED
         }
         Err(message) => {
@@ -255,7 +250,6 @@ fn read(args: &ConfigArgs, needs_kafka: bool) -> Result<Config, ConfigError> {
 }
 
 /// The files alone count: what this process's environment sets for a relay is not theirs.
-#[expect(clippy::print_stdout, reason = "the file is the command's result")]
 fn convert(args: &ConvertArgs) -> u8 {
     let sources = Sources {
         connector: Some(args.connector.clone()),
@@ -264,23 +258,21 @@ fn convert(args: &ConvertArgs) -> u8 {
     };
     let environment = std::env::vars().filter(|(name, _)| !name.starts_with("OUTBOXD_"));
     match config::load(&sources, environment) {
-        Ok(config) => {
-            print!("{}", config::to_toml(&config));
-            exit::DRAINED
-        }
+        Ok(config) => match answer(&config::to_toml(&config)) {
+            Ok(()) => exit::DRAINED,
+            Err(problem) => {
+                print_problem(&problem);
+                exit::FAILED
+            }
+        },
         Err(error) => report_config(&error.to_string()),
     }
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "there is no log before there is a configuration"
-)]
+/// There is no log before there is a configuration.
 fn report_config(message: &str) -> u8 {
-    eprintln!("outboxd: the configuration is wrong");
-    for line in message.lines() {
-        eprintln!("{}", escaped(line));
-    }
+    remark("outboxd: the configuration is wrong");
+    message.lines().for_each(remark);
     exit::CONFIG
 }
 
@@ -294,15 +286,12 @@ fn log_problem(problem: &Problem) {
     );
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "the last word belongs to the terminal, not to the log"
-)]
+/// The last word belongs to the terminal, not to the log.
 fn print_problem(problem: &Problem) {
-    eprintln!("outboxd: {}", escaped(&problem.message));
+    remark(&format!("outboxd: {}", problem.message));
     for (name, text) in [("DETAIL", &problem.detail), ("HINT", &problem.hint)] {
         if let Some(text) = text {
-            eprintln!("{name}:  {}", escaped(text));
+            remark(&format!("{name}:  {text}"));
         }
     }
 }

@@ -5,7 +5,7 @@ use postgres_protocol::password::scram_sha_256;
 use crate::check::wanted_columns;
 use crate::cli::{SetupArgs, exit};
 use crate::config::Config;
-use crate::observe::{Problem, say};
+use crate::observe::{Problem, answer, escaped, say};
 use crate::postgres::preflight::{Preflight, SetupFacts, SetupKind, SetupStep, setup_steps};
 use crate::postgres::{self, PostgresError};
 use crate::relay::RelayError;
@@ -34,7 +34,7 @@ pub async fn run(
         Err(error) => {
             say(&format!("-- The server was not looked at: {error}"));
             say("-- This is for one on which nothing is prepared.");
-            print(&steps(&SetupFacts::default()));
+            answer(&script(&steps(&SetupFacts::default())))?;
             return Ok(exit::DRAINED);
         }
     };
@@ -43,24 +43,29 @@ pub async fn run(
         .map_err(|error| RelayError::from(error).problem())?;
     let steps = steps(&facts);
     if !args.apply {
-        print(&steps);
+        answer(&script(&steps))?;
         return Ok(exit::DRAINED);
     }
     apply(&client, config, &steps).await
 }
 
-fn print(steps: &[SetupStep]) {
+fn script(steps: &[SetupStep]) -> String {
+    let mut lines = Vec::new();
     for step in steps {
-        say(&format!("-- {}", step.what));
+        lines.push(format!("-- {}", step.what));
         let mark = match step.kind {
             SetupKind::LeftToTheRelay => "-- ",
             _ => "",
         };
-        say(&format!("{mark}{};", step.sql));
+        lines.push(format!("{mark}{};", step.sql));
     }
     if to_do(steps).next().is_none() {
-        say("-- Nothing else is missing.");
+        lines.push("-- Nothing else is missing.".to_owned());
     }
+    lines
+        .iter()
+        .map(|line| format!("{}\n", escaped(line)))
+        .collect()
 }
 
 fn to_do(steps: &[SetupStep]) -> impl Iterator<Item = &SetupStep> {

@@ -1,13 +1,11 @@
 //! `outboxd status`: the slot as the server sees it, and what a running relay says of itself.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 
 use crate::cli::{ReportFormat, StatusArgs, exit};
 use crate::config::Config;
 use crate::healthcheck;
-use crate::observe::escaped;
+use crate::observe::{Problem, answer, escaped};
 use crate::postgres::slot::{Leader, SlotDescription};
 use crate::postgres::{self, PostgresError};
 
@@ -16,7 +14,7 @@ const MAX_STATUS_BYTES: u64 = 1 << 20;
 
 /// Status 0: the slot is there and not lost, somebody has the lead, and the relay that was asked is
 /// not in trouble.
-pub async fn run(config: &Config, args: &StatusArgs) -> u8 {
+pub async fn run(config: &Config, args: &StatusArgs) -> Result<u8, Problem> {
     let slot = look(config).await;
     let relay = ask(config).await;
     let is_well = slot.as_ref().is_ok_and(Slot::is_well)
@@ -32,9 +30,8 @@ pub async fn run(config: &Config, args: &StatusArgs) -> u8 {
             json!({"slot": slot, "relay": or_error(relay)}).to_string()
         }
     };
-    // A closed pipe ends the reader's interest.
-    drop(writeln!(std::io::stdout(), "{text}"));
-    if is_well { exit::DRAINED } else { exit::FAILED }
+    answer(&format!("{text}\n"))?;
+    Ok(if is_well { exit::DRAINED } else { exit::FAILED })
 }
 
 struct Slot {

@@ -13,7 +13,6 @@ mod source;
 mod topics;
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ pub use differences::{DIFFERENCES, Difference};
 
 use crate::cli::{CheckArgs, ReportFormat, exit};
 use crate::config::{Config, ConfigError};
+use crate::observe::{Problem, answer};
 use crate::postgres::preflight::{Check, CheckOutcome};
 use brokers::Target;
 use differences::Met;
@@ -38,7 +38,7 @@ struct Wanted {
     topics: Vec<Arc<str>>,
 }
 
-pub async fn run(config: Config, args: &CheckArgs) -> u8 {
+pub async fn run(config: Config, args: &CheckArgs) -> Result<u8, Problem> {
     let progress = Progress::new();
     let wanted = Wanted {
         outage: args.outage,
@@ -52,11 +52,11 @@ pub async fn run(config: Config, args: &CheckArgs) -> u8 {
         report = examine(&config, &wanted, &progress) => report,
         never = progress.tell() => match never {},
     };
-    print(&report, args);
-    match report.outcome() {
+    answer(&text(&report, args))?;
+    Ok(match report.outcome() {
         CheckOutcome::Error => exit::FAILED,
         CheckOutcome::Ok | CheckOutcome::Warning => exit::DRAINED,
-    }
+    })
 }
 
 /// A configuration that cannot be, in the same form as what is wrong outside of it.
@@ -83,17 +83,15 @@ pub fn refusal(error: &ConfigError) -> String {
     serde_json::json!({"outcome": CheckOutcome::Error.to_string(), "checks": checks}).to_string()
 }
 
-fn print(report: &Report, args: &CheckArgs) {
+fn text(report: &Report, args: &CheckArgs) -> String {
     let show = Show {
         payload: args.show_payload,
         all: args.all,
     };
-    let text = match args.format {
+    match args.format {
         ReportFormat::Text => report.text(show),
         ReportFormat::Json => format!("{}\n", report.json(show)),
-    };
-    // A closed pipe ends the reader's interest, not the check.
-    drop(std::io::stdout().write_all(text.as_bytes()));
+    }
 }
 
 async fn examine(config: &Config, wanted: &Wanted, progress: &Progress) -> Report {

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::observe::escaped;
+use crate::observe::remark;
 
 /// Clones tell of the same check.
 #[derive(Clone, Debug)]
@@ -34,15 +34,11 @@ impl Progress {
     }
 
     /// Says on standard error what is still waited for, every two seconds.
-    #[expect(
-        clippy::print_stderr,
-        reason = "the report alone goes to standard output"
-    )]
     pub(super) async fn tell(&self) -> Infallible {
         loop {
             tokio::time::sleep(SILENCE).await;
             if let Some(line) = self.line(self.began.elapsed()) {
-                eprintln!("{}", escaped(&line));
+                remark(&line);
             }
         }
     }

@@ -20,7 +20,9 @@ pub fn init_logging(options: &LogOptions) -> Result<(), String> {
     let terminal = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        // They go to standard error, too, by a macro that panics where it cannot be written.
+        .log_internal_errors(false);
     if options.is_json() {
         builder
             .json()
@@ -141,12 +143,6 @@ pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     escape(text, &mut out);
     out
-}
-
-/// One line of a command's result. A closed pipe ends the reader's interest, not the work.
-pub fn say(line: &str) {
-    use std::io::Write as _;
-    drop(writeln!(std::io::stdout(), "{}", escaped(line)));
 }
 
 /// Control characters, and those that change the direction of text, as their escapes.

@@ -8,10 +8,12 @@ mod options;
 mod page;
 mod status;
 mod systemd;
+mod terminal;
 
 pub use http::{HttpError, serve};
-pub use logging::{Repeated, escaped, init_logging, say};
+pub use logging::{Repeated, escaped, init_logging};
 pub use metrics::{Metrics, begin_at_zero, follow};
 pub use options::{HttpOptions, ListenAddress, LogFormat, LogOptions};
 pub use status::{Positions, Problem, Role, ShownSetting, SlotFacts, State, Status};
 pub use systemd::Supervisor;
+pub use terminal::{answer, remark, say};

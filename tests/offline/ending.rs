@@ -111,3 +111,55 @@ fn help_is_a_command_too() {
         assert!(text.contains("Usage: outboxd"), "{text}");
     }
 }
+
+/// Linux's device that is always full.
+fn full() -> std::fs::File {
+    let options = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    options.unwrap()
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    for format in ["json", "text"] {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = format!("http.listen={}", taken.local_addr().unwrap());
+        let format = format!("log.format={format}");
+        let status = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+            .env_clear()
+            .args(["run", "--sink", "stdout", "--set", "postgres.user=relay"])
+            .args(["--set", &listen, "--set", &format])
+            .stderr(full())
+            .status()
+            .unwrap();
+        // As with a log: a panic would be 101.
+        assert_eq!(status.code(), Some(1), "{format}");
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_no_success() {
+    let connector = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/connectors/01-article.json"
+    );
+    let nowhere = "--set=postgres.url=postgres://relay@127.0.0.1:1/shop";
+    let commands: [&[&str]; 3] = [
+        &["setup", nowhere],
+        &["status", nowhere],
+        &["convert", connector],
+    ];
+    for args in commands {
+        let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+            .env_clear()
+            .args(args)
+            .stdout(full())
+            .output()
+            .unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(
+            said.contains("the result cannot be written to standard output"),
+            "{args:?}: {said}"
+        );
+    }
+}
