@@ -56,7 +56,7 @@ pub async fn run(mut config: Config, args: &RedriveArgs) -> Result<u8, Problem> 
     }
     redrive.publisher.close(PATIENCE).await;
     ended?;
-    if !redrive.unmet.is_empty() {
+    if redrive.read_to_end && !redrive.unmet.is_empty() {
         return Err(not_met(&topic, &redrive.unmet));
     }
     Ok(if redrive.tally.failing == 0 {
@@ -109,6 +109,8 @@ struct Redrive {
     trial: Option<Trial>,
     /// Of the events that were asked for, those that were not met.
     unmet: BTreeSet<String>,
+    /// There is no letter behind those that were looked at.
+    read_to_end: bool,
     places: BTreeMap<i32, Place>,
     tally: Tally,
 }
@@ -162,6 +164,7 @@ impl Redrive {
             closed: HashMap::new(),
             trial: args.dry_run.then(|| Trial::new(&config.kafka)),
             unmet: args.event_id.iter().cloned().collect(),
+            read_to_end: false,
             places: BTreeMap::new(),
             tally: Tally::default(),
             config,
@@ -169,10 +172,14 @@ impl Redrive {
     }
 
     async fn all(&mut self, letters: &mut Letters, args: &RedriveArgs) -> Result<(), Problem> {
-        while args.limit.is_none_or(|limit| self.tally.done() < limit) {
+        loop {
             let Some(read) = letters.recv().await else {
-                break;
+                self.read_to_end = true;
+                return Ok(());
             };
+            if args.limit.is_some_and(|limit| self.tally.done() >= limit) {
+                return Ok(());
+            }
             let stored = read.map_err(unread)?;
             let (partition, offset) = (stored.partition, stored.offset);
             let letter = Letter::read(stored.key, stored.value, stored.headers);
@@ -201,7 +208,6 @@ impl Redrive {
             );
             self.settle(partition, offset, &outcome);
         }
-        Ok(())
     }
 
     async fn take(&mut self, letter: Letter) -> Result<Outcome, Problem> {
@@ -347,6 +353,12 @@ impl Redrive {
         say(&format!("nothing to do    {nothing}"));
         say(&format!("still failing    {failing}"));
         say(&format!("not asked for    {left}"));
+        if !self.read_to_end && !self.unmet.is_empty() {
+            let unmet = self.unmet.len();
+            say(&format!(
+                "not met yet      {unmet} of the events, and not every letter was looked at"
+            ));
+        }
     }
 }
 
@@ -381,5 +393,61 @@ fn problem(message: String, hint: String) -> Problem {
     Problem {
         hint: Some(hint),
         ..Problem::new(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::ConfigArgs;
+    use crate::config::{Sources, load};
+
+    fn args(limit: Option<u64>) -> RedriveArgs {
+        RedriveArgs {
+            config: ConfigArgs {
+                config: None,
+                connector: None,
+                worker: None,
+                set: Vec::new(),
+            },
+            topic: None,
+            event_id: vec!["7".to_owned()],
+            limit,
+            dry_run: true,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_has_no_letter_only_where_all_letters_were_looked_at() {
+        let set = ["postgres.user=relay", "kafka.bootstrap.servers=localhost:1"];
+        let sources = Sources {
+            set: set.map(str::to_owned).to_vec(),
+            needs_kafka: true,
+            ..Sources::default()
+        };
+        let config = load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"));
+        for (limit, letters, read_to_end) in
+            [(None, 2, true), (Some(0), 2, false), (Some(0), 0, true)]
+        {
+            let (sender, mut receiver) = mpsc::channel(QUEUE);
+            for offset in 0..letters {
+                let stored = StoredRecord {
+                    partition: 0,
+                    offset,
+                    key: None,
+                    value: None,
+                    headers: Vec::new(),
+                    timestamp_ms: None,
+                };
+                sender.send(Ok(stored)).await.unwrap();
+            }
+            drop(sender);
+            let args = args(limit);
+            let mut redrive = Redrive::new(config.clone(), &args).unwrap();
+            redrive.all(&mut receiver, &args).await.unwrap();
+            let found = (redrive.read_to_end, redrive.unmet.len());
+            assert_eq!(found, (read_to_end, 1), "{limit:?}, {letters} letters");
+            redrive.publisher.close(Duration::ZERO).await;
+        }
     }
 }

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::outbound::Outbound;
@@ -19,6 +20,8 @@ use crate::timestamp::Timestamp;
 pub struct Replay {
     way: Way,
     stop: Stop,
+    /// As it was after the last turn, for whoever watches.
+    told: Arc<AtomicU64>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "one value per process")]
@@ -56,7 +59,8 @@ impl Replay {
             Some(sink) => Way::Kafka(Outbound::start(pipeline, sink, &options, view)?),
             None => Way::Nowhere(pipeline),
         };
-        Ok(Self { way, stop })
+        let told = Arc::default();
+        Ok(Self { way, stop, told })
     }
 
     /// What the catalog says of types and columns.
@@ -83,6 +87,7 @@ impl Replay {
             Way::Kafka(outbound) => outbound.send(),
             Way::Nowhere(pipeline) => acknowledge_all(pipeline),
         }
+        self.tell();
         Ok(record.map_or(Taken::Nothing, Taken::Sent))
     }
 
@@ -95,6 +100,15 @@ impl Replay {
         pipeline.window().released().0
     }
 
+    /// The same, kept up to date also while a call waits.
+    pub fn watch_acknowledged(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.told)
+    }
+
+    fn tell(&self) {
+        self.told.store(self.acknowledged(), Ordering::Relaxed);
+    }
+
     /// Waits for `work` and deals with deliveries meanwhile.
     pub async fn drive<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Interrupted> {
         let mut work = pin!(work);
@@ -102,7 +116,10 @@ impl Replay {
             tokio::select! {
                 biased;
                 () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
-                turn = turn(&mut self.way) => turn?,
+                turn = turn(&mut self.way) => {
+                    turn?;
+                    self.tell();
+                }
                 done = &mut work => return Ok(done),
             }
         }
@@ -120,6 +137,7 @@ impl Replay {
                 if turn(&mut self.way).await.is_err() {
                     return;
                 }
+                self.tell();
             }
         };
         // What is left is told by what was acknowledged.
@@ -137,7 +155,10 @@ impl Replay {
             tokio::select! {
                 biased;
                 () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
-                turn = turn(&mut self.way) => turn?,
+                turn = turn(&mut self.way) => {
+                    turn?;
+                    self.tell();
+                }
             }
         }
         Ok(())

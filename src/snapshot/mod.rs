@@ -94,6 +94,7 @@ async fn open(
     let router = config.event_router();
     let mut replay = Replay::new(router, &config.relay, sink, view.clone(), stop)?;
     replay.learn_types(types);
+    let progress = Progress::new(replay.watch_acknowledged());
     let work = Work {
         replay,
         view,
@@ -101,7 +102,7 @@ async fn open(
         skips: args.skip_unroutable || args.dry_run,
         dry_run: args.dry_run,
         read_at: (rows.point(), rows.taken_at()),
-        progress: Arc::default(),
+        progress: Arc::new(progress),
         tally: Tally::default(),
         last: None,
     };
@@ -157,8 +158,7 @@ impl Work {
                 self.replay.drive(tokio::time::sleep_until(due_at)).await?;
             }
             self.take(&row).await?;
-            let acknowledged = self.replay.acknowledged();
-            self.progress.note(self.tally.rows, acknowledged);
+            self.progress.note(self.tally.rows);
         }
         Ok(self.replay.drain().await?)
     }

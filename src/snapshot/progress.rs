@@ -57,16 +57,30 @@ impl Tally {
 }
 
 /// Written by the work, read by the clock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Progress {
     rows: AtomicU64,
-    acknowledged: AtomicU64,
+    acknowledged: Arc<AtomicU64>,
 }
 
 impl Progress {
-    pub(super) fn note(&self, rows: u64, acknowledged: u64) {
+    /// Kafka acknowledges also while no row is taken.
+    pub(super) fn new(acknowledged: Arc<AtomicU64>) -> Self {
+        Self {
+            rows: AtomicU64::new(0),
+            acknowledged,
+        }
+    }
+
+    pub(super) fn note(&self, rows: u64) {
         self.rows.store(rows, Ordering::Relaxed);
-        self.acknowledged.store(acknowledged, Ordering::Relaxed);
+    }
+
+    /// Rows, and records that are acknowledged.
+    fn now(&self) -> (u64, u64) {
+        let [rows, acknowledged] =
+            [&self.rows, &*self.acknowledged].map(|count| count.load(Ordering::Relaxed));
+        (rows, acknowledged)
     }
 
     /// Until it is aborted.
@@ -74,8 +88,7 @@ impl Progress {
         let mut before = 0;
         loop {
             tokio::time::sleep(TOLD_EVERY).await;
-            let rows = self.rows.load(Ordering::Relaxed);
-            let acknowledged = self.acknowledged.load(Ordering::Relaxed);
+            let (rows, acknowledged) = self.now();
             let per_second = (rows - before) / TOLD_EVERY.as_secs();
             before = rows;
             let waits = view.status.problem().map(|problem| problem.message);
@@ -102,6 +115,16 @@ fn line(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_acknowledged_behind_the_last_row_is_told() {
+        let acknowledged = Arc::new(AtomicU64::new(0));
+        let progress = Progress::new(Arc::clone(&acknowledged));
+        progress.note(5);
+        assert_eq!(progress.now(), (5, 0));
+        acknowledged.store(5, Ordering::Relaxed);
+        assert_eq!(progress.now(), (5, 5));
+    }
 
     #[test]
     fn the_share_is_told_while_the_estimate_holds() {
