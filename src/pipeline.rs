@@ -391,7 +391,7 @@ impl Pipeline {
         self.open = Some(OpenTransaction { rows, ..open });
         let mut taken = Taken::ToPublish;
         self.look_for_connector(lsn, |search| {
-            taken = search.row(lsn, operation == Operation::Insert);
+            taken = search.row(lsn, operation == Operation::Insert)?;
             Ok(())
         })?;
         match taken {

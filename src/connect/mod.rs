@@ -7,5 +7,5 @@ mod offset;
 mod search;
 
 pub use decision::{AtSlot, Standing, Start, decide};
-pub use offset::{ConnectorOffset, Kind, OffsetError, is_key_of};
+pub use offset::{ConnectorOffset, Kind, OffsetError, Snapshot, is_key_of};
 pub use search::{Delivered, NotFound, Passed, Place, Search, Taken};

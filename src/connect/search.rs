@@ -5,6 +5,7 @@
 //! offset is of another history and nothing that was passed over counts as delivered.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::lsn::Lsn;
 use crate::pgoutput::Begin;
@@ -30,13 +31,27 @@ pub enum Place {
     Commit { end: Lsn },
 }
 
-/// The transaction that the offset names is not where it has to be.
+/// The offset is not of this stream. `xid` is its transaction's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotFound {
-    pub xid: u32,
-    /// The transaction that stands there; none where the stream has no more of them.
-    pub found: Option<u32>,
+pub enum NotFound {
+    /// The transaction is not where it has to be.
+    Elsewhere {
+        xid: u32,
+        /// The transaction that stands there; none where the stream has no more of them.
+        found: Option<u32>,
+    },
+    /// An event would be passed over that is older than what a connector leaves behind itself in its
+    /// own slot.
+    TooOld {
+        xid: u32,
+        passed: u32,
+        older_by: Duration,
+    },
 }
+
+/// A connector confirms to its slot what it has stored, once in an interval of a minute by default:
+/// what lies further back than this is another slot's.
+const LEFT_BEHIND: Duration = Duration::from_secs(15 * 60);
 
 /// The search is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +76,8 @@ pub struct Search {
     /// What was committed when the search began lies before it.
     limit: Lsn,
     rows: u64,
+    /// The open transaction, and how much older than the connector's it is.
+    open: (u32, Duration),
     /// The open transaction is the connector's: where it commits.
     inside: Option<Lsn>,
     over: bool,
@@ -73,6 +90,7 @@ impl Search {
             delivered,
             limit,
             rows: 0,
+            open: (0, Duration::ZERO),
             inside: None,
             over: false,
         }
@@ -83,6 +101,11 @@ impl Search {
             xid, commit_time, ..
         } = self.delivered;
         self.inside = None;
+        let older_us = commit_time
+            .as_postgres_us()
+            .saturating_sub(begin.commit_time.as_postgres_us());
+        let older_by = Duration::from_micros(u64::try_from(older_us).unwrap_or(0));
+        self.open = (begin.xid, older_by);
         let is_it = begin.xid == xid && begin.commit_time == commit_time;
         if is_it {
             self.inside = Some(begin.final_lsn);
@@ -97,16 +120,24 @@ impl Search {
     }
 
     /// A change of the open transaction.
-    pub fn row(&mut self, lsn: Lsn, is_insert: bool) -> Taken {
+    pub fn row(&mut self, lsn: Lsn, is_insert: bool) -> Result<Taken, NotFound> {
         if let (Some(_), Place::Row { lsn: last }) = (self.inside, self.delivered.place) {
             // Of several rows at the position only the first is sure to be delivered.
             self.over = lsn >= last;
             if lsn > last {
-                return Taken::ToPublish;
+                return Ok(Taken::ToPublish);
             }
         }
+        let (passed, older_by) = self.open;
+        if is_insert && older_by > LEFT_BEHIND {
+            return Err(NotFound::TooOld {
+                xid: self.delivered.xid,
+                passed,
+                older_by,
+            });
+        }
         self.rows += u64::from(is_insert);
-        Taken::Delivered
+        Ok(Taken::Delivered)
     }
 
     /// The open transaction ends at `end_lsn`.
@@ -138,7 +169,7 @@ impl Search {
     }
 
     const fn not_found(&self, found: Option<u32>) -> NotFound {
-        NotFound {
+        NotFound::Elsewhere {
             xid: self.delivered.xid,
             found,
         }
@@ -147,11 +178,27 @@ impl Search {
 
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { xid, found } = self;
-        write!(f, "transaction {xid} has to be there, ")?;
-        match found {
-            Some(found) => write!(f, "and transaction {found} is"),
-            None => f.write_str("and the stream goes on without it"),
+        match self {
+            Self::Elsewhere {
+                xid,
+                found: Some(found),
+            } => write!(
+                f,
+                "transaction {xid} has to be there, and transaction {found} is"
+            ),
+            Self::Elsewhere { xid, found: None } => write!(
+                f,
+                "transaction {xid} has to be there, and the stream goes on without it"
+            ),
+            Self::TooOld {
+                xid,
+                passed,
+                older_by,
+            } => write!(
+                f,
+                "events of transaction {passed} would be passed over, which was committed {} min before the offset's own, {xid}; a connector's own slot is not so far behind it",
+                older_by.as_secs() / 60
+            ),
         }
     }
 }

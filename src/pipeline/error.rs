@@ -53,6 +53,13 @@ impl fmt::Display for PipelineError {
                     "message at {lsn} is out of order: found {message}, expected {expected}"
                 )
             }
+            Self::ConnectorOffset {
+                lsn,
+                source: NotFound::TooOld { .. },
+            } => write!(
+                f,
+                "the connector's offset is too far ahead of the slot's stream at {lsn}"
+            ),
             Self::ConnectorOffset { lsn, .. } => {
                 write!(
                     f,

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinHandle;
 
-use super::handover::Connector;
+use super::handover::{Connector, Handover};
 use super::journal::{self, Journal, Stored, Writer};
 use super::opening::StreamOrigin;
 use super::snapshot::while_leading;
@@ -44,6 +44,15 @@ impl Begins {
     }
 }
 
+/// What the comparison leaves to begin with.
+#[derive(Default)]
+pub(super) struct Compared {
+    /// Absent without a journal.
+    pub(super) begins: Option<Begins>,
+    /// That used the slot, on the first start after it.
+    pub(super) connector: Option<Connector>,
+}
+
 /// What is known of the slot before it is looked at.
 pub(super) enum Memory {
     /// This process has streamed from it; absent at the start.
@@ -80,8 +89,6 @@ pub(super) struct Looked<'a> {
     /// Where the server writes.
     pub(super) written: Lsn,
     pub(super) found: Option<&'a SlotDescription>,
-    /// The connector that used the slot, on the first start after it.
-    pub(super) connector: Option<&'a Connector>,
     pub(super) view: &'a View,
 }
 
@@ -101,7 +108,8 @@ impl Looked<'_> {
         session: &mut ReplicationSession,
         memory: Memory,
         reading: Option<JournalRead>,
-    ) -> Result<Option<Begins>, RelayError> {
+        handover: Option<Handover>,
+    ) -> Result<Compared, RelayError> {
         let (mut writer, reading) = match (memory, reading) {
             (Memory::Process(known), _) => {
                 let server = self.server(self.left_at(session, known.as_ref()).await?);
@@ -113,14 +121,14 @@ impl Looked<'_> {
                     }
                     // Another instance may have moved the slot meanwhile, and on another server the
                     // slot's own position tells.
-                    _ => Ok(None),
+                    _ => Ok(Compared::default()),
                 };
             }
             // No slot is used.
-            (Memory::Journal(_), None) => return Ok(None),
+            (Memory::Journal(_), None) => return Ok(Compared::default()),
             // That a slot is lost has to be told while brokers are away, too.
             (Memory::Journal(_), _) if self.verdict().is_lost() && self.is_refused() => {
-                return Ok(None);
+                return Ok(Compared::default());
             }
             (Memory::Journal(writer), Some(reading)) => (writer, reading),
         };
@@ -142,7 +150,13 @@ impl Looked<'_> {
             generation,
         };
         let server = self.server(self.left_at(session, read.as_ref()).await?);
-        let (entry, past_is) = self.begin(past, &server)?;
+        let connector = match handover {
+            Some(handover) if self.may_be_connectors(&handover, read.as_ref(), &server) => {
+                handover.look(self.found).await?
+            }
+            _ => None,
+        };
+        let (entry, past_is) = self.begin(past, &server, connector.as_ref())?;
         if past_is != PastIs::Kept
             && self.is_replaced()
             && let Some(end) = past.end()
@@ -150,11 +164,30 @@ impl Looked<'_> {
             writer.write(end).await?;
         }
         accepts_gap |= past_is == PastIs::Missed;
-        Ok(Some(Begins {
+        let begins = Some(Begins {
             read,
             entry,
             accepts_gap,
-        }))
+        });
+        Ok(Compared { begins, connector })
+    }
+
+    /// A slot that cannot be streamed from is told of without a look at the offset.
+    fn may_be_connectors(
+        &self,
+        handover: &Handover,
+        read: Option<&Entry>,
+        server: &Server<'_>,
+    ) -> bool {
+        let judged = judge(read, server, self.stands());
+        let may_matter = handover.may_matter(read, &judged);
+        if !may_matter {
+            tracing::info!(
+                "the relay has streamed from the slot before: Kafka Connect's offset does not count any more"
+            );
+        }
+        let verdict = self.verdict();
+        may_matter && matches!(verdict, SlotVerdict::Usable | SlotVerdict::Active(_))
     }
 
     fn server(&self, left_at: Option<Lsn>) -> Server<'_> {
@@ -203,8 +236,8 @@ impl Looked<'_> {
     }
 
     /// A connector used the slot meanwhile, and its offset is as far.
-    fn is_connectors(&self, gap: &Gap) -> bool {
-        match (gap, self.connector) {
+    fn is_connectors(&self, gap: &Gap, connector: Option<&Connector>) -> bool {
+        match (gap, connector) {
             (Gap::Moved { to, .. }, Some(connector)) => connector.has_moved_slot(*to, self.written),
             _ => false,
         }
@@ -216,7 +249,12 @@ impl Looked<'_> {
     }
 
     /// The entry to begin with, and what becomes of what was known before.
-    fn begin(&self, past: Past<'_>, server: &Server<'_>) -> Result<(Entry, PastIs), RelayError> {
+    fn begin(
+        &self,
+        past: Past<'_>,
+        server: &Server<'_>,
+        connector: Option<&Connector>,
+    ) -> Result<(Entry, PastIs), RelayError> {
         let stands = self.stands();
         match self.verdict() {
             SlotVerdict::Usable | SlotVerdict::Active(_) | SlotVerdict::Missing => {}
@@ -231,10 +269,10 @@ impl Looked<'_> {
             }
         }
         let Beginning { entry, found } = past.begin(server, stands, |gap| {
-            self.is_connectors(gap) || self.accepts(gap)
+            self.is_connectors(gap, connector) || self.accepts(gap)
         })?;
         let past_is = match found {
-            Found::Accepted(gap) if self.is_connectors(&gap) => {
+            Found::Accepted(gap) if self.is_connectors(&gap, connector) => {
                 let (from, to) = gap.range().unzip();
                 tracing::info!(
                     from_lsn = from.map(tracing::field::display),
@@ -317,6 +355,9 @@ impl Relay {
                     Ok(written.await??)
                 };
                 while_leading(&mut session, written).await?;
+            }
+            if let Some(handover) = &mut self.handover {
+                handover.begin(&entry);
             }
             self.journal = Some(Journal::new(writer, entry));
         }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Relay, RelayError};
+use crate::config::Config;
 use crate::connect::{
     AtSlot, ConnectorOffset, Delivered, Search, Standing, Start, decide, is_key_of,
 };
 use crate::java;
+use crate::journal::{Entry, Gap, Knowledge};
 use crate::kafka::{Offsets, Options as KafkaOptions, ReadError, Reading};
 use crate::lsn::Lsn;
 use crate::pipeline::PipelineError;
@@ -20,6 +22,8 @@ pub struct Options {
     pub connector: String,
     /// The connector's `topic.prefix`.
     pub server: String,
+    /// That the connector streams from, where it is known.
+    pub slot: Option<String>,
     pub store: OffsetStore,
 }
 
@@ -39,8 +43,31 @@ const FILE_LIMIT_BYTES: u64 = 16 << 20;
 /// What one run knows of the connector.
 #[derive(Clone, Debug)]
 pub(super) struct Handover {
-    pub(super) kafka: KafkaOptions,
-    pub(super) options: Options,
+    kafka: KafkaOptions,
+    options: Options,
+    /// The journal's entry with which this process began the slot, with nothing confirmed yet.
+    begun: Option<Entry>,
+}
+
+/// Why an offset is not looked at, whatever it says. It names no slot, and of a connector that still
+/// runs elsewhere it lies ahead of what is in this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Useless {
+    /// The connector streams from another slot.
+    OtherSlot { theirs: String },
+    /// Nothing says whether the relay has streamed from the slot since.
+    NoJournal,
+}
+
+impl Options {
+    pub fn is_useless(&self, slot: &str, has_journal: bool) -> Option<Useless> {
+        match &self.slot {
+            Some(theirs) if theirs != slot => Some(Useless::OtherSlot {
+                theirs: theirs.clone(),
+            }),
+            _ => (!has_journal).then_some(Useless::NoJournal),
+        }
+    }
 }
 
 /// The connector's offset, or why it cannot be had.
@@ -70,6 +97,40 @@ impl Default for Resumption {
 }
 
 impl Handover {
+    pub(super) fn new(kafka: &KafkaOptions, config: &Config) -> Option<Self> {
+        let options = config.relay.handover.clone()?;
+        let has_journal = config.relay.journal.is_some();
+        if let Some(reason) = options.is_useless(config.slot.name.as_str(), has_journal) {
+            tracing::warn!(
+                connector = options.connector, offsets = %options.store, hint = AT_SLOT,
+                "starting at the slot's position: {reason}"
+            );
+            return None;
+        }
+        Some(Self {
+            kafka: kafka.clone(),
+            options,
+            begun: None,
+        })
+    }
+
+    /// The journal has this entry from now on.
+    pub(super) fn begin(&mut self, entry: &Entry) {
+        self.begun = Some(entry.clone());
+    }
+
+    /// Whether the slot may be as the connector left it. One that a relay has streamed from, and that
+    /// nobody has moved since, is not: events that the connector has never seen lie before its offset.
+    pub(super) fn may_matter(&self, read: Option<&Entry>, judged: &Result<Knowledge, Gap>) -> bool {
+        let key = |entry: &Entry| (entry.generation, entry.confirmed_lsn);
+        match judged {
+            Ok(Knowledge::Known { .. } | Knowledge::Ahead { .. }) => {
+                self.begun.is_some() && self.begun.as_ref().map(key) == read.map(key)
+            }
+            Ok(Knowledge::None | Knowledge::Dropped) | Err(_) => true,
+        }
+    }
+
     /// `None` where there is no slot that a connector could have used.
     pub(super) async fn look(
         self,
@@ -147,7 +208,9 @@ impl Connector {
             .found
             .as_ref()
             .and_then(|found| found.as_ref().ok()?.as_ref());
-        let reached = offset.map(|offset| offset.committed.unwrap_or(offset.lsn));
+        // After a snapshot it streams from where the slot stood then, whoever had moved it.
+        let offset = offset.filter(|offset| offset.snapshot.is_none());
+        let reached = offset.and_then(|offset| offset.committed);
         reached.is_some_and(|reached| (stands..=written).contains(&reached))
     }
 
@@ -194,6 +257,20 @@ impl Handover {
     }
 }
 
+impl fmt::Display for Useless {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherSlot { theirs } => write!(
+                f,
+                "the connector's offset is of slot \"{theirs}\""
+            ),
+            Self::NoJournal => f.write_str(
+                "without a position journal nothing says whether the slot is still as the connector left it",
+            ),
+        }
+    }
+}
+
 pub(super) const AT_SLOT: &str = "Nothing is lost. Events that Kafka Connect had delivered after the slot's position come again, with the same ids.";
 
 fn offset(value: Option<&[u8]>) -> Found {
@@ -229,5 +306,118 @@ impl fmt::Display for OffsetStore {
             Self::Topic(topic) => write!(f, "topic {topic}"),
             Self::File(path) => write!(f, "file {}", path.display()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::ack::Limits;
+    use crate::connect::{Kind, Snapshot};
+    use crate::journal::{Server, judge};
+
+    const HERE: Server<'static> = Server {
+        system_id: "77",
+        timeline: 1,
+        database: "shop",
+        slot: "outbox",
+        written: Lsn::new(1_000),
+        left_at: None,
+    };
+
+    fn handover() -> Handover {
+        let (records, bytes) = (1, 1 << 20);
+        let limits = Limits { records, bytes };
+        Handover {
+            kafka: KafkaOptions::new("127.0.0.1:1", BTreeMap::new(), limits).unwrap(),
+            options: Options {
+                connector: "shop".to_owned(),
+                server: "shop".to_owned(),
+                slot: Some("outbox".to_owned()),
+                store: OffsetStore::Topic("offsets".to_owned()),
+            },
+            begun: None,
+        }
+    }
+
+    fn connector(found: Found) -> Connector {
+        Connector {
+            handover: handover(),
+            found: Some(found),
+        }
+    }
+
+    #[test]
+    fn an_offset_ahead_of_a_slot_that_the_relay_knows_skips_nothing() {
+        let begun = Entry::first(1, &HERE, Lsn::new(100));
+        let known = begun.at(Lsn::new(200), 0);
+        let judged = |entry, stands| judge(entry, &HERE, Some(Lsn::new(stands)));
+        let mut handover = handover();
+        for stands in [150, 200] {
+            assert!(!handover.may_matter(Some(&known), &judged(Some(&known), stands)));
+        }
+        // The first start, and after the connector has used the slot again.
+        assert!(handover.may_matter(None, &judged(None, 200)));
+        assert!(handover.may_matter(Some(&known), &judged(Some(&known), 201)));
+        // Another process may have made the slot and come no further.
+        assert!(!handover.may_matter(Some(&begun), &judged(Some(&begun), 100)));
+        // This one was cut off on the way to the connector's place.
+        handover.begin(&begun);
+        assert!(handover.may_matter(Some(&begun), &judged(Some(&begun), 100)));
+        assert!(!handover.may_matter(Some(&known), &judged(Some(&known), 200)));
+    }
+
+    #[test]
+    fn an_offset_of_another_slot_or_without_a_journal_is_of_no_use() {
+        let mut options = handover().options;
+        assert_eq!(options.is_useless("outbox", true), None);
+        assert_eq!(
+            options.is_useless("outbox", false),
+            Some(Useless::NoJournal)
+        );
+        let theirs = "outbox".to_owned();
+        assert_eq!(
+            options.is_useless("own", true),
+            Some(Useless::OtherSlot { theirs })
+        );
+        options.slot = None;
+        assert_eq!(options.is_useless("own", true), None);
+    }
+
+    #[test]
+    fn only_a_commit_that_was_streamed_vouches_for_where_the_slot_stands() {
+        let offset = ConnectorOffset {
+            lsn: Lsn::new(320),
+            committed: Some(Lsn::new(300)),
+            transaction: None,
+            kind: Kind::Row,
+            snapshot: None,
+        };
+        let vouches = |offset: &ConnectorOffset, stands, written| {
+            let connector = connector(Ok(Some(offset.clone())));
+            connector.has_moved_slot(Lsn::new(stands), Lsn::new(written))
+        };
+        assert!(vouches(&offset, 300, 1_000));
+        assert!(!vouches(&offset, 301, 1_000));
+        assert!(!vouches(&offset, 200, 299));
+        for snapshot in [Snapshot::Complete, Snapshot::Incomplete] {
+            let of_snapshot = ConnectorOffset {
+                snapshot: Some(snapshot),
+                ..offset.clone()
+            };
+            assert!(!vouches(&of_snapshot, 200, 1_000));
+        }
+        let first = ConnectorOffset {
+            committed: None,
+            ..offset
+        };
+        assert!(!vouches(&first, 200, 1_000));
+        let unread = Connector {
+            handover: handover(),
+            found: None,
+        };
+        assert!(!unread.has_moved_slot(Lsn::new(1), Lsn::new(2)));
     }
 }

@@ -48,7 +48,7 @@ use watching::{Unseen, Watch};
 
 pub use brokers::away as brokers_away;
 pub use error::{RelayError, Undelivered};
-pub use handover::{OffsetStore, Options as HandoverOptions};
+pub use handover::{OffsetStore, Options as HandoverOptions, Useless};
 pub use heartbeat::Options as HeartbeatOptions;
 pub use housekeeping::Options as HousekeepingOptions;
 pub use journal::Options as JournalOptions;
@@ -164,11 +164,8 @@ impl Relay {
             }
             _ => (None, None),
         };
-        let handover = match (&sink, &options.handover) {
-            (Sink::Kafka(kafka), Some(options)) => Some(Handover {
-                kafka: (**kafka).clone(),
-                options: options.clone(),
-            }),
+        let handover = match &sink {
+            Sink::Kafka(kafka) => Handover::new(kafka, &config),
             _ => None,
         };
         let housekeeping = options.housekeeping.clone().filter(|_| sink.publishes());

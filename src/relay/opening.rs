@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::comparing::{Begins, Looked, Memory, Told, begin_reading};
+use super::comparing::{Begins, Compared, Looked, Memory, Told, begin_reading};
 use super::handover::{Handover, Resumption};
 use super::streaming::Source;
 use super::{RelayError, View};
@@ -149,10 +149,9 @@ pub(super) async fn open(
     let tables = OutboxTable::resolve(&client, &config.tables).await?;
     // The publication comes before the slot: a slot cannot read through one that is younger.
     let mut found = SlotDescription::read(&client, &config.slot.name).await?;
-    let mut connector = None;
-    if let Some(handover) = handover.filter(|_| told.snapshot != SnapshotMode::InitialOnly) {
+    let handover = handover.filter(|_| told.snapshot != SnapshotMode::InitialOnly);
+    if handover.is_some() {
         found = until_free(&client, config, found).await?;
-        connector = handover.look(found.as_ref()).await?;
     }
     let looked = Looked {
         config,
@@ -160,10 +159,11 @@ pub(super) async fn open(
         here: &here,
         written: before,
         found: found.as_ref(),
-        connector: connector.as_ref(),
         view,
     };
-    let begins = looked.compare(&mut session, memory, reading).await?;
+    let Compared { begins, connector } = looked
+        .compare(&mut session, memory, reading, handover)
+        .await?;
     if found.is_some() {
         refuse_younger_publication(&client, config, &tables).await?;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 
-use crate::support::{Connect, Kafka, Reader, Relay, Scene, Shop, Version, Worker};
+use crate::support::{Connect, Kafka, Reader, Relay, Scene, Shop, Version, Worker, wait_until};
 
 /// How often each way, for a longer run.
 const SWITCHES: &str = "OUTBOXD_SWITCHES";
@@ -28,14 +28,21 @@ fn switches() -> u32 {
 
 /// `outboxd run` with the connector's own files.
 fn relay(connect: &Connect) -> Relay {
+    relay_with(connect, &[])
+}
+
+fn relay_with(connect: &Connect, settings: &[&str]) -> Relay {
     let file = |path: PathBuf| path.display().to_string();
-    let args = [
+    let mut args = vec![
         "run".to_owned(),
         "--connector".to_owned(),
         file(connect.connector_file()),
         "--worker".to_owned(),
         file(connect.worker_file()),
     ];
+    for setting in settings {
+        args.extend(["--set".to_owned(), (*setting).to_owned()]);
+    }
     Relay::start_with(&args, &[])
 }
 
@@ -84,8 +91,9 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
     alone.stop();
     takes_over(&mut reader, &alone, "from a standalone worker").await;
 
+    misled(&scene, &connect, &mut reader).await;
     let expected = shop.finish().await;
-    misled(&scene, &connect, &mut reader, expected.values().sum()).await;
+    goes_on_elsewhere(&scene, &connect, &mut reader, expected.values().sum()).await;
     while reader.read(QUIET) {}
     reader.tally.assert_complete_and_ordered(&expected);
     reader.follower.assert_equals_source(&scene.client).await;
@@ -141,22 +149,61 @@ async fn no_shadow_is_left(scene: &Scene) {
     assert_eq!(left, 0, "the shadow's slot");
 }
 
+/// A relay that knows nothing of the slot.
+const UNKNOWN: &str = "position.key=misled";
+
 /// An offset that would pass over everything, of a transaction that was never there, skips nothing.
-async fn misled(scene: &Scene, connect: &Connect, reader: &mut Reader, events: i64) {
+async fn misled(scene: &Scene, connect: &Connect, reader: &mut Reader) {
+    while reader.read(QUIET) {}
     let before = reader.tally.repeats();
     let sql = "SELECT (pg_current_wal_lsn() - '0/0')::bigint";
     let lsn: i64 = scene.client.query_one(sql, &[]).await.unwrap().get(0);
-    let offset = format!(
-        "{{\"lsn_proc\":{lsn},\"messageType\":\"INSERT\",\"lsn_commit\":{lsn},\"lsn\":{lsn},\"txId\":7,\"ts_usec\":1}}"
-    );
-    let key = format!("[\"{}\",{{\"server\":\"shop\"}}]", Connect::CONNECTOR);
-    write(&scene.kafka, "connect-offsets", &key, &offset);
-    let relay = relay(connect);
-    reader.read_until(usize::try_from(events).unwrap());
+    store_offset(&scene.kafka, "INSERT", (lsn, 7, 1));
+    let relay = relay_with(connect, &[UNKNOWN]);
+    reader.read_more(EVENTS);
     let said = "the connector's offset is not in the slot's stream";
     assert!(relay.logged(said), "{:#?}", relay.log());
     assert_eq!(reader.tally.repeats(), before);
     assert!(relay.stop().success());
+}
+
+/// The connector streams other tables on a slot of its own: its offset is of the last transaction
+/// that this slot has, and nobody has published what lies before it.
+async fn goes_on_elsewhere(scene: &Scene, connect: &Connect, reader: &mut Reader, events: i64) {
+    while reader.read(QUIET) {}
+    assert!(reader.tally.distinct() < usize::try_from(events).unwrap());
+    let free = "SELECT NOT active FROM pg_replication_slots WHERE slot_name = 'outbox'";
+    wait_until(Duration::from_secs(10), "the slot is free", async || {
+        scene.client.query_one(free, &[]).await.unwrap().get(0)
+    })
+    .await;
+    let sql = "SELECT xid::text::bigint, data FROM pg_logical_slot_peek_binary_changes(
+                   'outbox', NULL, NULL, 'proto_version', '1', 'publication_names', 'outbox')";
+    let rows = scene.client.query(sql, &[]).await.unwrap();
+    let messages = rows
+        .iter()
+        .map(|row| (row.get(0), row.get::<_, Vec<u8>>(1)));
+    let mut commits = messages.filter(|(_, message)| message[0] == b'C');
+    let (xid, commit): (i64, _) = commits.next_back().unwrap();
+    let number = |at: usize| i64::from_be_bytes(commit[at..at + 8].try_into().unwrap());
+    let (end, since_2000_us) = (number(10), number(18));
+    let unix_us = since_2000_us + 946_684_800_000_000;
+    store_offset(&scene.kafka, "COMMIT", (end, xid, unix_us));
+    let before = reader.tally.repeats();
+    let relay = relay_with(connect, &[UNKNOWN]);
+    reader.read_until(usize::try_from(events).unwrap());
+    assert!(relay.logged("has streamed from the slot before"));
+    assert_eq!(reader.tally.repeats(), before);
+    assert!(relay.stop().success());
+}
+
+/// As the worker stores it: of the transaction that `xid` and `unix_us` name.
+fn store_offset(kafka: &Kafka, kind: &str, (lsn, xid, unix_us): (i64, i64, i64)) {
+    let offset = format!(
+        "{{\"lsn_proc\":{lsn},\"messageType\":\"{kind}\",\"lsn_commit\":{lsn},\"lsn\":{lsn},\"txId\":{xid},\"ts_usec\":{unix_us}}}"
+    );
+    let key = format!("[\"{}\",{{\"server\":\"shop\"}}]", Connect::CONNECTOR);
+    write(kafka, "connect-offsets", &key, &offset);
 }
 
 /// Into the partition of the key, as the worker does.

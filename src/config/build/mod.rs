@@ -328,6 +328,7 @@ fn handover(read: &mut Read<'_>) -> Option<relay::HandoverOptions> {
     Some(relay::HandoverOptions {
         connector: connector?,
         server: server?,
+        slot: read.optional("connect.slot"),
         store,
     })
 }

@@ -16,7 +16,7 @@ mod transforms;
 mod worker;
 
 use super::environment::Environment;
-use super::settings::Settings;
+use super::settings::{Origin, Settings};
 use super::{Fault, Note, Sources};
 use file::{Properties, Shape};
 use providers::Providers;
@@ -26,6 +26,9 @@ pub use names::Written;
 pub(super) use names::{in_own_keys, spell};
 pub(super) use table::{Row, tables};
 use transforms::Router;
+
+/// Debezium's.
+const DEFAULT_SLOT: &str = "debezium";
 
 /// What the parts of this door write to.
 struct Out<'a> {
@@ -138,7 +141,8 @@ fn apply_rest(connector: &Properties, out: &mut Out<'_>) {
     heartbeats(connector, out);
     offsets(connector, out);
     // Debezium's defaults, where they are not outboxd's own.
-    out.settings.set_connector_default("slot.name", "debezium");
+    out.settings
+        .set_connector_default("slot.name", DEFAULT_SLOT);
     out.settings
         .set_connector_default("publication.name", "dbz_publication");
     let file = connector.path.display().to_string();
@@ -200,6 +204,11 @@ fn offsets(connector: &Properties, out: &mut Out<'_>) {
             }
         }
     }
+    let (slot, origin) = match connector.get("slot.name") {
+        Some(slot) => (slot.trim(), connector.origin("slot.name")),
+        None => (DEFAULT_SLOT, Origin::ConnectorDefault),
+    };
+    out.settings.set("connect.slot", slot, origin);
 }
 
 /// The topic is PREFIX.NAME.

@@ -29,7 +29,7 @@ fn rows(search: &mut Search, positions: &[u64]) -> Vec<(u64, bool)> {
     let mut seen = Vec::new();
     for at in positions {
         let over = search.passed().is_some();
-        let delivered = !over && search.row(Lsn::new(*at), true) == Taken::Delivered;
+        let delivered = !over && search.row(Lsn::new(*at), true) == Ok(Taken::Delivered);
         seen.push((*at, delivered));
     }
     seen
@@ -72,7 +72,7 @@ fn a_row_that_the_stream_does_not_have_ends_the_search_at_the_next_one() {
 fn a_transaction_that_was_delivered_whole_ends_the_search_at_its_commit() {
     let mut by_row = search(at_row(220), Some(200));
     by_row.begin(&begin(7, 290)).unwrap();
-    by_row.row(Lsn::new(210), true);
+    by_row.row(Lsn::new(210), true).unwrap();
     by_row.commit(Lsn::new(300)).unwrap();
     assert!(by_row.passed().is_some());
 
@@ -98,7 +98,7 @@ fn a_begin_delivers_the_transactions_before_it_and_none_of_its_rows() {
 
 #[test]
 fn another_transaction_where_the_connectors_has_to_be_ends_in_words() {
-    let not_found = |found| Err(NotFound { xid: 7, found });
+    let not_found = |found| Err(NotFound::Elsewhere { xid: 7, found });
     let mut after = search(at_row(220), Some(200));
     assert_eq!(after.begin(&begin(8, 290)), not_found(Some(8)));
     // The same number after four thousand million others.
@@ -115,7 +115,7 @@ fn another_transaction_where_the_connectors_has_to_be_ends_in_words() {
     let mut commit = search(Place::Commit { end }, Some(300));
     commit.begin(&begin(8, 290)).unwrap();
     assert_eq!(commit.commit(end), not_found(None));
-    let text = NotFound {
+    let text = NotFound::Elsewhere {
         xid: 7,
         found: Some(8),
     }
@@ -127,9 +127,40 @@ fn another_transaction_where_the_connectors_has_to_be_ends_in_words() {
 fn a_stream_that_has_nothing_more_ends_the_search() {
     let mut search = search(at_row(220), Some(200));
     assert_eq!(search.idle_at(Lsn::new(999)), Ok(()));
-    let gone = NotFound {
+    let gone = NotFound::Elsewhere {
         xid: 7,
         found: None,
     };
     assert_eq!(search.idle_at(Lsn::new(1_000)), Err(gone));
+}
+
+#[test]
+fn an_event_that_is_much_older_than_the_offset_is_not_passed_over() {
+    const MINUTE_US: i64 = 60_000_000;
+    let at = |minutes| Timestamp::from_postgres_us(minutes * MINUTE_US);
+    let delivered = Delivered {
+        place: at_row(220),
+        xid: 7,
+        commit_time: at(60),
+        committed: Some(Lsn::new(200)),
+    };
+    let committed_at = |minutes, xid| Begin {
+        commit_time: at(minutes),
+        ..begin(xid, 190)
+    };
+    let mut search = Search::new(delivered, Lsn::new(1_000));
+    // Of another table, or a deletion.
+    search.begin(&committed_at(1, 3)).unwrap();
+    let row = Lsn::new(100);
+    assert_eq!(search.row(row, false), Ok(Taken::Delivered));
+    search.begin(&committed_at(45, 4)).unwrap();
+    assert_eq!(search.row(row, true), Ok(Taken::Delivered));
+    search.begin(&committed_at(44, 5)).unwrap();
+    let too_old = NotFound::TooOld {
+        xid: 7,
+        passed: 5,
+        older_by: Duration::from_secs(16 * 60),
+    };
+    assert_eq!(search.row(row, true), Err(too_old));
+    assert_eq!(search.passed(), None);
 }

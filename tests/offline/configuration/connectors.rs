@@ -20,6 +20,7 @@ fn the_article_runs() {
             "connect.connector=outbox",
             "connect.offset_file=tests/data/connectors/offsets",
             "connect.server=shop",
+            "connect.slot=outbox",
             "kafka.bootstrap.servers=127.0.0.1:9092",
             "kafka.compression.type=lz4",
             "kafka.linger.ms=5",

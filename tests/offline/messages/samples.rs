@@ -561,9 +561,20 @@ fn stream() -> Vec<Sample> {
             MIGRATING,
             PipelineError::ConnectorOffset {
                 lsn,
-                source: NotFound {
+                source: NotFound::Elsewhere {
                     xid: 730,
                     found: Some(1200),
+                },
+            },
+        ),
+        (
+            MIGRATING,
+            PipelineError::ConnectorOffset {
+                lsn,
+                source: NotFound::TooOld {
+                    xid: 1200,
+                    passed: 730,
+                    older_by: Duration::from_secs(3 * 3600),
                 },
             },
         ),
