@@ -4,6 +4,7 @@ pub const PROTOCOL_VIOLATION: &str = "08P01";
 pub const INVALID_CATALOG_NAME: &str = "3D000";
 pub const UNDEFINED_OBJECT: &str = "42704";
 pub const DUPLICATE_OBJECT: &str = "42710";
+pub const OBJECT_IN_USE: &str = "55006";
 pub const OBJECT_NOT_IN_PREREQUISITE_STATE: &str = "55000";
 pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
 pub const LOCK_NOT_AVAILABLE: &str = "55P03";

@@ -26,13 +26,9 @@ pub fn create_temporary_slot(name: &str) -> String {
     )
 }
 
+/// Without WAIT: the server would wait on when whoever asked has gone, and drop the slot then.
 pub fn drop_slot(name: &str) -> String {
     format!("DROP_REPLICATION_SLOT {}", quote_identifier(name))
-}
-
-/// Waits for whoever uses it.
-pub fn drop_slot_when_free(name: &str) -> String {
-    format!("{} WAIT", drop_slot(name))
 }
 
 /// PostgreSQL 17 and later.

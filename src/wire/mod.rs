@@ -9,8 +9,8 @@ mod frame;
 
 pub use backend::{Authentication, Backend, OneLine, ServerMessage};
 pub use command::{
-    StartReplication, alter_slot_failover, create_temporary_slot, drop_slot, drop_slot_when_free,
-    quote_identifier, quote_literal,
+    StartReplication, alter_slot_failover, create_temporary_slot, drop_slot, quote_identifier,
+    quote_literal,
 };
 pub use copy::{CopyMessage, StatusUpdate};
 pub use frame::{Frame, LOGIN_LIMIT_BYTES, SESSION_LIMIT_BYTES, split};

@@ -1,12 +1,15 @@
 //! Making, changing and dropping the slot. The publication comes first: a slot cannot see one that
 //! is younger than itself.
 
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Client;
 
 use super::{SlotName, SlotOptions};
 use crate::lsn::Lsn;
 use crate::postgres::{ObjectError, PostgresError, ReplicationSession, sqlstate};
-use crate::wire::{alter_slot_failover, drop_slot_when_free, quote_literal};
+use crate::wire::{alter_slot_failover, drop_slot, quote_literal};
 
 /// The first server that keeps slots on its standbys.
 pub(in crate::postgres) const FAILOVER_SINCE: u32 = 170_000;
@@ -97,13 +100,37 @@ pub async fn drop(client: &Client, name: &SlotName) -> Result<(), PostgresError>
     Ok(())
 }
 
-/// The same as soon as nobody uses it.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The same as soon as nobody uses it, within `patience`. When this has failed with the server's word
+/// the slot is there, and is not dropped later on.
 pub async fn drop_when_free(
     session: &mut ReplicationSession,
     name: &SlotName,
+    patience: Duration,
 ) -> Result<(), PostgresError> {
-    let command = drop_slot_when_free(name.as_str());
-    session.query(&command).await.map(std::mem::drop)
+    let command = drop_slot(name.as_str());
+    let until = Instant::now() + patience;
+    loop {
+        let tried = timeout(patience, session.query(&command)).await;
+        let silent = |_| PostgresError::Silent { after: patience };
+        match tried.map_err(silent).flatten() {
+            Err(error)
+                if error.sqlstate() == Some(sqlstate::OBJECT_IN_USE) && Instant::now() < until =>
+            {
+                sleep(LOOK_INTERVAL).await;
+            }
+            tried => return tried.map(std::mem::drop),
+        }
+    }
+}
+
+/// Ends the session that uses the slot now, if any does: looked for and ended in one statement.
+pub async fn end_reader(client: &Client, name: &SlotName) -> Result<(), PostgresError> {
+    let end = "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots \
+                WHERE slot_name = $1 AND active_pid IS NOT NULL";
+    client.query(end, &[&name.as_str()]).await?;
+    Ok(())
 }
 
 /// Moves the slot forward, as far as the server has decoded up to `to`. Returns where it stands.
@@ -117,10 +144,22 @@ pub async fn advance(
     position(&session.query_value(&sql).await?.unwrap_or_default())
 }
 
-/// How far the log is on disk, which no slot can be moved beyond.
-pub async fn written(client: &Client) -> Result<Lsn, ObjectError> {
-    let sql = "SELECT pg_current_wal_flush_lsn()::text";
-    position(client.query_one(sql, &[]).await?.try_get(0)?)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// How far the log is on disk (a standby: replayed), which no slot can be moved beyond.
+    pub written: Lsn,
+    pub in_recovery: bool,
+}
+
+pub async fn reach(client: &Client) -> Result<Reach, ObjectError> {
+    let sql = "SELECT (CASE WHEN r.in_recovery THEN pg_last_wal_replay_lsn() \
+                            ELSE pg_current_wal_flush_lsn() END)::text, r.in_recovery \
+                 FROM pg_is_in_recovery() AS r(in_recovery)";
+    let row = client.query_one(sql, &[]).await?;
+    Ok(Reach {
+        written: position(row.try_get(0)?)?,
+        in_recovery: row.try_get(1)?,
+    })
 }
 
 pub(in crate::postgres) fn refuse_failover(

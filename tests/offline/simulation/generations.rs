@@ -1,7 +1,7 @@
 //! The journal over many starts: whoever touches the slot while no relay runs, wherever a start or a
 //! stop is cut off, and whatever a frozen leader still writes.
 
-use outboxd::journal::{Entry, Found, Knowledge, Past, Server, SlotState};
+use outboxd::journal::{Claim, Entry, Found, Gap, Knowledge, Past, Server, SlotState};
 use outboxd::lsn::Lsn;
 
 use super::{Chance, seeds};
@@ -25,14 +25,19 @@ fn what_happens_to_the_slot_behind_the_relays_back_is_noticed_and_nothing_else_i
             accepted,
             drops,
             calm,
+            by_hand,
+            refused,
         } = world.seen;
         total.gaps += gaps;
         total.accepted += accepted;
         total.drops += drops;
         total.calm += calm;
+        total.by_hand += by_hand;
+        total.refused += refused;
     }
     println!("{total:?}");
     let least = total.gaps.min(total.accepted).min(total.drops);
+    let least = least.min(total.by_hand).min(total.refused);
     assert!(
         trace || least.min(total.calm) > 0,
         "too quiet to prove anything"
@@ -45,6 +50,17 @@ struct Seen {
     accepted: u64,
     drops: u64,
     calm: u64,
+    by_hand: u64,
+    refused: u64,
+}
+
+/// The server that a standby was promoted away from: somebody can still reach it.
+struct Left {
+    timeline: u32,
+    history: Vec<Lsn>,
+    written: u64,
+    slot: Option<u64>,
+    is_lost: bool,
 }
 
 struct World {
@@ -62,6 +78,7 @@ struct World {
     slot: Option<u64>,
     /// The server has invalidated the slot.
     is_lost: bool,
+    left: Option<Left>,
     running: Option<Entry>,
     truth: Truth,
     seen: Seen,
@@ -92,6 +109,7 @@ impl World {
             written: 100,
             slot: None,
             is_lost: false,
+            left: None,
             running: None,
             truth: Truth {
                 covered: None,
@@ -117,6 +135,8 @@ impl World {
                 let at = self.random.below(self.late.len());
                 self.topic.push(self.late.swap_remove(at));
             }
+            (13, None) => self.hand(None),
+            (14, None) => self.hand_on_the_one_left(),
             (_, None) => {}
             (0..10, Some(entry)) => self.confirm(entry),
             (10..12, Some(entry)) => self.stop_with_drop(entry),
@@ -146,6 +166,7 @@ impl World {
                 self.written = 50 + self.random.below(500) as u64;
                 self.slot = self.random.one_in(2).then_some(self.written);
                 (self.timeline, self.history) = (1, Vec::new());
+                self.left = None;
                 self.truth.other_server = true;
             }
             _ => self.promote(),
@@ -158,6 +179,13 @@ impl World {
         // It is of the last timeline, and no timeline ends before it begins.
         let begins = self.history.last().map_or(0, |left_at| left_at.as_u64());
         let left_at = left_at.max(begins);
+        self.left = Some(Left {
+            timeline: self.timeline,
+            history: self.history.clone(),
+            written: self.written,
+            slot: self.slot,
+            is_lost: self.is_lost,
+        });
         self.history.push(Lsn::new(left_at));
         (self.timeline, self.written) = (self.timeline + 1, left_at);
         let covered = &mut self.truth.covered;
@@ -324,6 +352,108 @@ impl World {
         if !self.dies_here() {
             self.truth.covered = None;
             self.topic.push(dropping.dropped());
+        }
+    }
+}
+
+/// `outboxd slot drop` and `outboxd slot advance`: each can die wherever it is.
+impl World {
+    fn swap(&mut self, other: &mut Left) {
+        std::mem::swap(&mut self.timeline, &mut other.timeline);
+        std::mem::swap(&mut self.history, &mut other.history);
+        std::mem::swap(&mut self.written, &mut other.written);
+        std::mem::swap(&mut self.slot, &mut other.slot);
+        std::mem::swap(&mut self.is_lost, &mut other.is_lost);
+    }
+
+    fn hand_on_the_one_left(&mut self) {
+        let Some(mut left) = self.left.take() else {
+            return;
+        };
+        let left_at = self.history[left.timeline as usize - 1].as_u64();
+        self.swap(&mut left);
+        self.written += 1 + self.random.below(5) as u64;
+        self.hand(Some(left_at));
+        self.swap(&mut left);
+        self.left = Some(left);
+    }
+
+    /// `left_at`: where the server that counts left this one.
+    fn hand(&mut self, left_at: Option<u64>) {
+        let Some(stands) = self.slot else {
+            return;
+        };
+        let newest = self.newest();
+        let of_history = |entry: &Entry| self.history.get(entry.timeline as usize - 1).copied();
+        let system = self.system.to_string();
+        let server = Server {
+            system_id: &system,
+            timeline: self.timeline,
+            database: "shop",
+            slot: "outbox",
+            written: Lsn::new(self.written),
+            left_at: newest.as_ref().and_then(of_history),
+        };
+        let claim = match Claim::of(newest.as_ref(), &server, Lsn::new(stands)) {
+            Ok(claim) => claim,
+            Err(Gap::OtherSystem { .. }) => None,
+            Err(_) => {
+                self.seen.refused += 1;
+                return;
+            }
+        };
+        self.seen.by_hand += 1;
+        if claim.is_none() && left_at.is_none() {
+            self.truth.untouched = false;
+        }
+        match self.random.one_in(2) {
+            true => self.hand_drops(claim, left_at.is_some()),
+            false => self.hand_advances(claim, stands, left_at),
+        }
+    }
+
+    fn hand_drops(&mut self, claim: Option<Claim>, is_left: bool) {
+        if let Some(claim) = &claim {
+            self.topic.push(claim.dropping());
+            self.truth.wanted_gone |= !is_left;
+            if self.dies_here() {
+                return;
+            }
+        }
+        self.slot = None;
+        if self.dies_here() {
+            return;
+        }
+        if let Some(claim) = claim {
+            self.truth.covered = None;
+            self.topic.push(claim.dropped());
+        }
+    }
+
+    fn hand_advances(&mut self, claim: Option<Claim>, stood: u64, left_at: Option<u64>) {
+        let room = self.written.saturating_sub(stood) as usize;
+        if room == 0 {
+            return;
+        }
+        let stands = stood + 1 + self.random.below(room) as u64;
+        self.slot = Some(stands);
+        let Some(claim) = claim else {
+            return;
+        };
+        if self.dies_here() {
+            self.truth.untouched &= left_at.is_some();
+            return;
+        }
+        if let Some(entry) = claim.advanced(Lsn::new(stands)) {
+            self.topic.push(entry);
+            let given_up = left_at.map_or(stands, |left_at| left_at.min(stands));
+            let covered = &mut self.truth.covered;
+            *covered = covered.map(|covered| covered.max(given_up));
+            self.truth.wanted_gone &= left_at.is_some();
+        }
+        // A server that crashes before its next checkpoint forgets it.
+        if self.random.one_in(4) {
+            self.slot = Some(stood);
         }
     }
 }
