@@ -4,10 +4,30 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{Consumer, Event, Relay, Scene, Version, wait_until};
+use outboxd::postgres::{self, Host, SslMode, TargetSessionAttrs, slot};
+
+use crate::support::{Consumer, Event, Postgres, Relay, Scene, Version, free_port, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const NO_DATA: [&str; 1] = ["snapshot.mode=no_data"];
+
+/// `outboxd slot …` and what it says.
+pub fn slot_command(postgres: &Postgres, brokers: &str, args: &[&str]) -> (Option<i32>, String) {
+    let settings = [
+        format!("postgres.url={}", postgres.url()),
+        format!("kafka.bootstrap.servers={brokers}"),
+        "slot.name=outbox".to_owned(),
+    ];
+    let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
+        .arg("slot")
+        .args(args)
+        .args(settings.iter().flat_map(|setting| ["--set", setting]))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code(), said)
+}
 
 struct World {
     scene: Scene,
@@ -43,20 +63,35 @@ impl World {
     }
 
     fn run(&self, args: &[&str]) -> (Option<i32>, String) {
-        let settings = [
-            format!("postgres.url={}", self.scene.postgres.url()),
-            format!("kafka.bootstrap.servers={}", self.scene.kafka.servers()),
-            "slot.name=outbox".to_owned(),
-        ];
-        let output = Command::new(env!("CARGO_BIN_EXE_outboxd"))
-            .arg("slot")
-            .args(args)
-            .args(settings.iter().flat_map(|setting| ["--set", setting]))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        (output.status.code(), said)
+        slot_command(&self.scene.postgres, &self.scene.kafka.servers(), args)
+    }
+
+    /// While the relay uses the slot: refused, and not done later either, when it is free.
+    async fn a_drop_that_failed_stays_undone(&self) {
+        let options = postgres::Options {
+            hosts: vec![Host::Tcp {
+                host: "127.0.0.1".into(),
+                port: self.scene.postgres.port,
+            }],
+            user: "postgres".to_owned(),
+            password: None,
+            database: "postgres".to_owned(),
+            ssl_mode: SslMode::Disable,
+            ssl_root_cert: None,
+            ssl_cert: None,
+            ssl_key: None,
+            ssl_key_password: None,
+            target_session_attrs: TargetSessionAttrs::Any,
+            application_name: "somebody else".to_owned(),
+            connect_timeout: Duration::from_secs(10),
+            wal_sender_timeout: Duration::from_secs(60),
+        };
+        let mut session = postgres::connect_replication(&options).await.unwrap();
+        let name = "outbox".parse().unwrap();
+        let patience = Duration::from_millis(300);
+        let refused = slot::drop_when_free(&mut session, &name, patience).await;
+        let error = refused.unwrap_err();
+        assert_eq!(error.sqlstate(), Some(postgres::sqlstate::OBJECT_IN_USE));
     }
 
     fn is_refused(&self, args: &[&str], expected: &str) {
@@ -87,11 +122,19 @@ async fn a_slot_is_given_up_by_its_name_and_the_next_start_knows_of_it() {
         let in_use = "replication slot \"outbox\" is in use by process ";
         world.is_refused(args, in_use);
     }
+    world.a_drop_that_failed_stays_undone().await;
     assert!(relay.stop().success());
 
     // Committed while nobody streams, and given up.
     world.insert(2).await;
     let before = world.slot().await;
+    assert!(before.is_some());
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let drop = ["drop", "--yes", "outbox"];
+    let (status, said) = slot_command(&world.scene.postgres, &nobody, &drop);
+    let way_out = "With --set position.topic= the journal is left alone; the next start then needs --accept-gap.";
+    assert!(said.contains(way_out), "{said}");
+    assert_eq!(status, Some(1));
     let unanswered = "not confirmed: standard input is no terminal, and nothing was done\nHINT:  Confirm it on the command line: --yes outbox\n";
     world.is_refused(&["advance", "--to", "current"], unanswered);
     world.is_refused(&["drop"], unanswered);
@@ -109,8 +152,10 @@ async fn a_slot_is_given_up_by_its_name_and_the_next_start_knows_of_it() {
         &["advance", "--to", "current", "--yes", "outbox"],
         &[
             "Advancing it to ",
+            "before a relay with housekeeping.retain starts",
+            "The server reads all of that WAL, which can take minutes.",
             "advanced: replication slot outbox from ",
-            " skipped\n",
+            " skipped\nThe server has it on disk with its next checkpoint",
         ],
     );
     let relay = world.streams(3).await;
@@ -133,12 +178,18 @@ async fn a_slot_is_given_up_by_its_name_and_the_next_start_knows_of_it() {
     let relay = world.streams(5).await;
 
     // Under a relay that runs, which makes another one.
+    let created = || {
+        let log = relay.log();
+        let made = |line: &&String| line.contains("slot created without a snapshot");
+        log.iter().filter(made).count()
+    };
+    let before = created();
     world.is_done(
         &["drop", "--yes", "outbox", "--terminate"],
         &["dropped: replication slot outbox\n"],
     );
     wait_until(PATIENCE, "a new slot", async || {
-        relay.logged("slot created without a snapshot") && world.slot().await.is_some()
+        created() > before && world.slot().await.is_some()
     })
     .await;
     relay.wait_for_state("streaming").await;
