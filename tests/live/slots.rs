@@ -12,7 +12,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NO_DATA: [&str; 1] = ["snapshot.mode=no_data"];
 
 /// `outboxd slot …` and what it says.
-pub fn slot_command(postgres: &Postgres, brokers: &str, args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn slot_command(
+    postgres: &Postgres,
+    brokers: &str,
+    args: &[&str],
+) -> (Option<i32>, String) {
     let settings = [
         format!("postgres.url={}", postgres.url()),
         format!("kafka.bootstrap.servers={brokers}"),
