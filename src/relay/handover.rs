@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Relay, RelayError};
-use crate::config::Config;
 use crate::connect::{
     AtSlot, ConnectorOffset, Delivered, Search, Standing, Start, decide, is_key_of,
 };
@@ -97,10 +96,13 @@ impl Default for Resumption {
 }
 
 impl Handover {
-    pub(super) fn new(kafka: &KafkaOptions, config: &Config) -> Option<Self> {
-        let options = config.relay.handover.clone()?;
-        let has_journal = config.relay.journal.is_some();
-        if let Some(reason) = options.is_useless(config.slot.name.as_str(), has_journal) {
+    pub(super) fn new(
+        kafka: &KafkaOptions,
+        options: &Options,
+        slot: &str,
+        has_journal: bool,
+    ) -> Option<Self> {
+        if let Some(reason) = options.is_useless(slot, has_journal) {
             tracing::warn!(
                 connector = options.connector, offsets = %options.store, hint = AT_SLOT,
                 "starting at the slot's position: {reason}"
@@ -109,7 +111,7 @@ impl Handover {
         }
         Some(Self {
             kafka: kafka.clone(),
-            options,
+            options: options.clone(),
             begun: None,
         })
     }

@@ -165,7 +165,10 @@ impl Relay {
             _ => (None, None),
         };
         let handover = match &sink {
-            Sink::Kafka(kafka) => Handover::new(kafka, &config),
+            Sink::Kafka(kafka) => config.relay.handover.as_ref().and_then(|options| {
+                let has_journal = config.relay.journal.is_some();
+                Handover::new(kafka, options, config.slot.name.as_str(), has_journal)
+            }),
             _ => None,
         };
         let housekeeping = options.housekeeping.clone().filter(|_| sink.publishes());

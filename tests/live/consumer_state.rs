@@ -89,10 +89,13 @@ async fn snapshots_older_positions_and_new_partitions_leave_the_sources_table() 
     ];
     let relay = Relay::start(&scene.postgres, &scene.kafka, &settings);
     relay.wait_for_state("streaming").await;
+    // New events of one partition may come before the repeats of another.
+    reader.read_until_repeats(before + 2000);
     reader.read_more(500);
-    let repeats = reader.tally.repeats() - before;
-    println!("an older position: repeats {repeats}");
-    assert!(repeats >= 2000, "{repeats}");
+    println!(
+        "an older position: repeats {}",
+        reader.tally.repeats() - before
+    );
 
     scene.kafka.add_partitions(Scene::TOPIC, 6).await;
     let mut wide = Reader::new(&scene.kafka);

@@ -52,6 +52,18 @@ impl Reader {
         }
     }
 
+    pub fn read_until_repeats(&mut self, repeats: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.tally.repeats() < repeats {
+            assert!(
+                Instant::now() < deadline,
+                "{} of {repeats} repeats",
+                self.tally.repeats()
+            );
+            self.read(Duration::from_millis(100));
+        }
+    }
+
     pub fn read_for(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
