@@ -30,16 +30,17 @@ pub(super) async fn check(
     }
     let stands = examined.slot.as_ref();
     let stands = stands.map(|slot| slot.confirmed_flush_lsn.unwrap_or_default());
-    let written = examined
-        .slot
-        .as_ref()
-        .map_or(walsender.written, |slot| slot.server_lsn);
+    let seen = examined.slot.as_ref().map(|slot| slot.server_lsn);
+    // Anew: a relay that streams has moved the journal on since the server was looked at.
+    let asked = tokio::time::timeout(PATIENCE, walsender.session.identify_system()).await;
+    let now = asked.ok().and_then(Result::ok);
+    let now = now.map_or(walsender.written, |identity| identity.wal_lsn);
     let server = Server {
         system_id: &walsender.system_id.clone(),
         timeline: walsender.timeline,
         database: &config.postgres.database,
         slot: config.slot.name.as_str(),
-        written: written.max(walsender.written),
+        written: now.max(seen.unwrap_or_default()).max(walsender.written),
         left_at: left_at(walsender, entry).await,
     };
     Some(judged(config, entry, &server, stands))

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Checked, Relay, Scene, Version};
+use crate::support::{Checked, Relay, Scene, Shop, Version};
 
 /// What no test server has, and what this table is meant to be like.
 const WARNED: &str = "warning max_slot_wal_keep_size";
@@ -32,7 +32,7 @@ async fn scene() -> Scene {
     scene
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn check_shows_a_good_set_up_and_names_what_is_wrong_with_a_bad_one() {
     let scene = scene().await;
     a_good_set_up_shows_a_row_on_the_wire(&scene);
@@ -185,6 +185,15 @@ async fn beside_a_relay_another_one_would_stand_by(scene: &Scene) {
         beside.found("start"),
         ["ok start: stands by, and takes over when the relay that runs ends"]
     );
+    // The journal moves on while the server is looked at: that is no older server.
+    let shop = Shop::open(&scene.postgres, 500, u64::MAX).await;
+    for _ in 0..4 {
+        let busy = checked(scene, "relay", &[], &["--format", "json"]);
+        assert_eq!(busy.status, 0, "{}", busy.text);
+        let position = busy.found("position");
+        assert!(position[0].starts_with("ok position: "), "{position:?}");
+    }
+    shop.finish().await;
     let listen = format!("http.listen={}", relay.http_address());
     let (code, said) = status(scene, &listen);
     assert_eq!(code, 0, "{said}");
