@@ -89,10 +89,13 @@ pub async fn run(mut config: Config, args: &ShadowArgs) -> Result<u8, Problem> {
 }
 
 /// A relay of its own slot, without a word to anybody.
+/// The end of the name that a shadow's slot has unless it is told another one.
+const OF_A_SHADOW: &str = "_shadow";
+
 fn become_shadow(config: &mut Config, args: &ShadowArgs) -> Result<(), Problem> {
     let name = match &args.slot {
         Some(name) => name.clone(),
-        None => format!("{}_shadow", config.slot.name),
+        None => format!("{}{OF_A_SHADOW}", config.slot.name),
     };
     let slot = name.parse().map_err(|error: slot::SlotNameError| Problem {
         hint: Some("Name it with --slot.".to_owned()),
@@ -124,10 +127,16 @@ async fn refuse_old_slot(config: &Config) -> Result<(), Problem> {
         .map_err(problem)?;
     match found {
         None => Ok(()),
-        Some(_) => Err(Problem {
-            hint: Some(format!(
-                "If a shadow was killed and left it: SELECT pg_drop_replication_slot('{name}'). Otherwise name another one with --slot."
-            )),
+        Some(found) => Err(Problem {
+            hint: Some(
+                if name.as_str().ends_with(OF_A_SHADOW) && found.holder.is_none() {
+                    format!(
+                        "If a shadow was killed and left it: SELECT pg_drop_replication_slot('{name}'). Otherwise name another one with --slot."
+                    )
+                } else {
+                    "Name another one with --slot. Do not drop this one: a relay or a connector may count on what it holds.".to_owned()
+                },
+            ),
             ..Problem::new(format!("replication slot \"{name}\" exists already"))
         }),
     }
