@@ -115,7 +115,10 @@ impl World {
         let create = format!("CREATE DATABASE {}", case.name);
         self.client.batch_execute(&create).await.unwrap();
         let client = self.postgres.client_of(case.name).await;
-        client.batch_execute(&case.sql.concat()).await.unwrap();
+        // One by one: a slot is made in a transaction of its own.
+        for sql in case.sql {
+            client.batch_execute(sql).await.unwrap();
+        }
         client
     }
 
