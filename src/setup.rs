@@ -2,11 +2,11 @@
 
 use postgres_protocol::password::scram_sha_256;
 
-use crate::check::wanted_columns;
+use crate::check::{preflight, wanted_columns};
 use crate::cli::{SetupArgs, exit};
 use crate::config::Config;
 use crate::observe::{Problem, answer, escaped, say};
-use crate::postgres::preflight::{Preflight, SetupFacts, SetupKind, SetupStep, setup_steps};
+use crate::postgres::preflight::{SetupFacts, SetupKind, SetupStep, setup_steps};
 use crate::postgres::{self, PostgresError};
 use crate::relay::RelayError;
 use crate::wire::quote_literal;
@@ -18,14 +18,7 @@ pub async fn run(
     args: &SetupArgs,
 ) -> Result<u8, Problem> {
     let columns = wanted_columns(config);
-    let wanted = Preflight {
-        slot: &config.slot,
-        publication: &config.publication,
-        tables: &config.tables,
-        snapshot: &config.snapshot,
-        columns: &columns,
-        deletes: config.relay.housekeeping.is_some(),
-    };
+    let wanted = preflight(config, &columns);
     let role = config.postgres.user.as_str();
     let steps = |facts| setup_steps(&wanted, role, &config.postgres.database, facts);
     let client = match postgres::connect(administrator).await {

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub use columns::wanted as wanted_columns;
 pub use differences::{DIFFERENCES, Difference};
+pub use source::preflight;
 
 use crate::cli::{CheckArgs, ReportFormat, exit};
 use crate::config::{Config, ConfigError};

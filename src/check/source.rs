@@ -9,7 +9,7 @@ use super::sample::{self, Sample};
 use crate::config::Config;
 use crate::lsn::Lsn;
 use crate::outbox::TypeCatalog;
-use crate::postgres::preflight::{Check, CheckOutcome, Examined, Preflight, Wishes};
+use crate::postgres::preflight::{Check, CheckOutcome, Examined, Preflight, WantedColumn, Wishes};
 use crate::postgres::table::OutboxTable;
 use crate::postgres::{self, PostgresError, ReplicationSession};
 
@@ -79,6 +79,18 @@ fn may_replicate(checks: &[Check]) -> bool {
     !checks.iter().any(in_the_way)
 }
 
+/// What a server has to have for this configuration.
+pub fn preflight<'a>(config: &'a Config, columns: &'a [WantedColumn]) -> Preflight<'a> {
+    Preflight {
+        slot: &config.slot,
+        publication: &config.publication,
+        tables: &config.tables,
+        snapshot: &config.snapshot,
+        columns,
+        deletes: config.relay.housekeeping.is_some(),
+    }
+}
+
 impl Source {
     async fn of(
         config: &Config,
@@ -86,14 +98,7 @@ impl Source {
         client: &tokio_postgres::Client,
     ) -> Result<(Self, Examined), PostgresError> {
         let columns = columns::wanted(config);
-        let preflight = Preflight {
-            slot: &config.slot,
-            publication: &config.publication,
-            tables: &config.tables,
-            snapshot: &config.snapshot,
-            columns: &columns,
-            deletes: config.relay.housekeeping.is_some(),
-        };
+        let preflight = preflight(config, &columns);
         let wishes = Wishes {
             outage: wanted.outage,
             wal_sender_timeout: config.postgres.wal_sender_timeout,

@@ -266,13 +266,18 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn what_was_found_waits_until_the_same_stream_has_confirmed_it() {
+    async fn in_a_stream() -> (Streaming, Keeper, Arc<From>) {
         let streaming = Streaming::default();
         streaming.begin(server(), Vec::new());
         let mut keeper = keeper(&streaming);
         keeper.view.set_state(State::Streaming);
         let from = keeper.stream().await.unwrap();
+        (streaming, keeper, from)
+    }
+
+    #[tokio::test]
+    async fn what_was_found_waits_until_the_same_stream_has_confirmed_it() {
+        let (streaming, mut keeper, from) = in_a_stream().await;
         streaming.confirm(Lsn::new(9));
         let waiting = keeper.is_confirmed(&from, Lsn::new(10));
         let mut waiting = std::pin::pin!(waiting);
@@ -288,11 +293,7 @@ mod tests {
 
     #[tokio::test]
     async fn once_rows_may_have_passed_by_unseen_nothing_is_deleted_under_any_stream() {
-        let streaming = Streaming::default();
-        streaming.begin(server(), Vec::new());
-        let mut keeper = keeper(&streaming);
-        keeper.view.set_state(State::Streaming);
-        let from = keeper.stream().await.unwrap();
+        let (streaming, mut keeper, from) = in_a_stream().await;
         streaming.confirm(Lsn::new(10));
         streaming.seen_published(Lsn::new(10));
         assert!(keeper.is_confirmed(&from, Lsn::new(10)).await);
@@ -307,11 +308,7 @@ mod tests {
 
     #[tokio::test]
     async fn another_stream_or_an_obstacle_gives_up_what_was_found() {
-        let streaming = Streaming::default();
-        streaming.begin(server(), Vec::new());
-        let mut keeper = keeper(&streaming);
-        keeper.view.set_state(State::Streaming);
-        let from = keeper.stream().await.unwrap();
+        let (streaming, mut keeper, from) = in_a_stream().await;
         streaming.confirm(Lsn::new(10));
         streaming.seen_published(Lsn::new(10));
         keeper.view.set_state(State::Blocked);

@@ -115,11 +115,7 @@ impl Replay {
         loop {
             tokio::select! {
                 biased;
-                () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
-                turn = turn(&mut self.way) => {
-                    turn?;
-                    self.tell();
-                }
+                turned = self.turn() => turned?,
                 done = &mut work => return Ok(done),
             }
         }
@@ -152,15 +148,19 @@ impl Replay {
 
     async fn turn_until(&mut self, done: impl Fn(&Outbound) -> bool) -> Result<(), Interrupted> {
         while matches!(&self.way, Way::Kafka(outbound) if !done(outbound)) {
-            tokio::select! {
-                biased;
-                () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
-                turn = turn(&mut self.way) => {
-                    turn?;
-                    self.tell();
-                }
-            }
+            self.turn().await?;
         }
+        Ok(())
+    }
+
+    /// One, unless a stop is asked for.
+    async fn turn(&mut self) -> Result<(), Interrupted> {
+        tokio::select! {
+            biased;
+            () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
+            turned = turn(&mut self.way) => turned?,
+        }
+        self.tell();
         Ok(())
     }
 

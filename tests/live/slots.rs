@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use outboxd::postgres::{self, Host, SslMode, TargetSessionAttrs, slot};
+use outboxd::postgres::{self, slot};
 
 use crate::support::{Consumer, Event, Postgres, Relay, Scene, Version, free_port, wait_until};
 
@@ -72,24 +72,7 @@ impl World {
 
     /// While the relay uses the slot: refused, and not done later either, when it is free.
     async fn a_drop_that_failed_stays_undone(&self) {
-        let options = postgres::Options {
-            hosts: vec![Host::Tcp {
-                host: "127.0.0.1".into(),
-                port: self.scene.postgres.port,
-            }],
-            user: "postgres".to_owned(),
-            password: None,
-            database: "postgres".to_owned(),
-            ssl_mode: SslMode::Disable,
-            ssl_root_cert: None,
-            ssl_cert: None,
-            ssl_key: None,
-            ssl_key_password: None,
-            target_session_attrs: TargetSessionAttrs::Any,
-            application_name: "somebody else".to_owned(),
-            connect_timeout: Duration::from_secs(10),
-            wal_sender_timeout: Duration::from_secs(60),
-        };
+        let options = self.scene.postgres.options("postgres");
         let mut session = postgres::connect_replication(&options).await.unwrap();
         let name = "outbox".parse().unwrap();
         let patience = Duration::from_millis(300);

@@ -134,12 +134,16 @@ fn readable(table: &OutboxTable, rights: &Rights<'_>) -> Check {
         ),
         "Grant it as the table's owner, or choose the snapshot mode no_data.",
     )
-    .sql(format!(
-        "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON {table} TO {role};",
+    .sql(grant(table, rights, "SELECT"))
+}
+
+fn grant(table: &OutboxTable, rights: &Rights<'_>, privileges: &str) -> String {
+    format!(
+        "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT {privileges} ON {table} TO {role};",
         schema = quote_identifier(&table.schema),
         table = table.quoted_name(),
         role = quote_identifier(rights.role),
-    ))
+    )
 }
 
 pub(super) fn deletable(table: &OutboxTable, rights: &Rights<'_>) -> Check {
@@ -155,12 +159,7 @@ pub(super) fn deletable(table: &OutboxTable, rights: &Rights<'_>) -> Check {
         ),
         "Grant it as the table's owner, or set housekeeping.retain to nothing: the relay runs without it.",
     )
-    .sql(format!(
-        "GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT, DELETE ON {table} TO {role};",
-        schema = quote_identifier(&table.schema),
-        table = table.quoted_name(),
-        role = quote_identifier(rights.role),
-    ))
+    .sql(grant(table, rights, "SELECT, DELETE"))
 }
 
 fn policies(table: &OutboxTable, rights: &Rights<'_>) -> Option<Check> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use outboxd::lsn::Lsn;
-use outboxd::postgres::{self, Host, ReplicationStream, SslMode, TargetSessionAttrs};
+use outboxd::postgres::{self, ReplicationStream};
 use outboxd::wire::StartReplication;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -208,24 +208,7 @@ impl Lane {
             ))
             .await
             .unwrap();
-        let options = postgres::Options {
-            hosts: vec![Host::Tcp {
-                host: "127.0.0.1".to_owned(),
-                port: self.postgres.port,
-            }],
-            user: "postgres".to_owned(),
-            password: None,
-            database: DATABASE.to_owned(),
-            ssl_mode: SslMode::Disable,
-            ssl_root_cert: None,
-            ssl_cert: None,
-            ssl_key: None,
-            ssl_key_password: None,
-            target_session_attrs: TargetSessionAttrs::Any,
-            application_name: "somebody else".to_owned(),
-            connect_timeout: Duration::from_secs(10),
-            wal_sender_timeout: Duration::from_secs(60),
-        };
+        let options = self.postgres.options(DATABASE);
         let start = StartReplication {
             slot: SLOT,
             publication: "outbox_pub",

@@ -200,22 +200,27 @@ impl World {
     }
 
     /// Compares, and accepts every other gap; any of what it writes and makes can be its last.
+    /// Beside what the journal has.
+    fn server<'a>(&self, system_id: &'a str, newest: Option<&Entry>) -> Server<'a> {
+        let of_history = |entry: &Entry| self.history.get(entry.timeline as usize - 1).copied();
+        Server {
+            system_id,
+            timeline: self.timeline,
+            database: "shop",
+            slot: "outbox",
+            written: Lsn::new(self.written),
+            left_at: newest.and_then(of_history),
+        }
+    }
+
     fn start(&mut self, seed: u64) {
         let newest = self.newest();
         let past = Past {
             entry: newest.as_ref(),
             generation: newest.as_ref().map_or(0, |entry| entry.generation),
         };
-        let of_history = |entry: &Entry| self.history.get(entry.timeline as usize - 1).copied();
         let system = self.system.to_string();
-        let server = Server {
-            system_id: &system,
-            timeline: self.timeline,
-            database: "shop",
-            slot: "outbox",
-            written: Lsn::new(self.written),
-            left_at: newest.as_ref().and_then(of_history),
-        };
+        let server = self.server(&system, newest.as_ref());
         let accepts = self.random.one_in(2);
         if self.is_lost && self.slot.is_some() {
             // Told as lost, or replaced with `snapshot.mode = when_needed`.
@@ -384,16 +389,8 @@ impl World {
             return;
         };
         let newest = self.newest();
-        let of_history = |entry: &Entry| self.history.get(entry.timeline as usize - 1).copied();
         let system = self.system.to_string();
-        let server = Server {
-            system_id: &system,
-            timeline: self.timeline,
-            database: "shop",
-            slot: "outbox",
-            written: Lsn::new(self.written),
-            left_at: newest.as_ref().and_then(of_history),
-        };
+        let server = self.server(&system, newest.as_ref());
         let claim = match Claim::of(newest.as_ref(), &server, Lsn::new(stands)) {
             Ok(claim) => claim,
             Err(Gap::OtherSystem { .. }) => None,

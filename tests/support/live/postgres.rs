@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use outboxd::postgres::{Host, SslMode, TargetSessionAttrs};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
@@ -307,6 +308,28 @@ impl Postgres {
 
     pub fn url_of(&self, user: &str) -> String {
         format!("postgresql://{user}@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// For a walsender session of the test's own.
+    pub fn options(&self, database: &str) -> outboxd::postgres::Options {
+        outboxd::postgres::Options {
+            hosts: vec![Host::Tcp {
+                host: "127.0.0.1".to_owned(),
+                port: self.port,
+            }],
+            user: "postgres".to_owned(),
+            password: None,
+            database: database.to_owned(),
+            ssl_mode: SslMode::Disable,
+            ssl_root_cert: None,
+            ssl_cert: None,
+            ssl_key: None,
+            ssl_key_password: None,
+            target_session_attrs: TargetSessionAttrs::Any,
+            application_name: "somebody else".to_owned(),
+            connect_timeout: Duration::from_secs(10),
+            wal_sender_timeout: Duration::from_secs(60),
+        }
     }
 
     pub fn socket_folder(&self) -> &Path {
