@@ -5,6 +5,7 @@ mod brokers;
 mod columns;
 mod converters;
 mod differences;
+mod handover;
 mod position;
 mod progress;
 mod report;
@@ -114,8 +115,14 @@ async fn examine(config: &Config, wanted: &Wanted, progress: &Progress) -> Repor
     });
     let known = target.read(config, progress).await;
     let position = match (&known, &mut seen.walsender) {
-        (Some(entry), Some(walsender)) => position::check(config, walsender, entry.as_ref()).await,
-        _ => None,
+        (Some(entry), Some(walsender)) => {
+            progress.asks("Kafka", "the connector's offset");
+            let position = position::check(config, walsender, entry.as_ref()).await;
+            progress.done("Kafka");
+            position
+        }
+        (None, Some(_)) => handover::without_journal(config).into_iter().collect(),
+        (_, None) => Vec::new(),
     };
     let mut configuration = converters::checks(config, &seen.used);
     configuration.extend(columns::idle_patterns(config, &seen.tables));
@@ -134,10 +141,7 @@ async fn examine(config: &Config, wanted: &Wanted, progress: &Progress) -> Repor
             "PostgreSQL",
             [seen.checks, unreachable.into_iter().collect()].concat(),
         ),
-        (
-            "Kafka",
-            [target.checks, position.into_iter().collect()].concat(),
-        ),
+        ("Kafka", [target.checks, position].concat()),
     ] {
         report.sections.push(Section { title, checks });
     }

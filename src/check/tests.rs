@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Sources;
 use crate::router::{ColumnRole, ConnectType};
 
-fn config(settings: &[&str]) -> Config {
+pub(super) fn config(settings: &[&str]) -> Config {
     let base = ["postgres.user=relay", "kafka.bootstrap.servers=k:9092"];
     let sources = Sources {
         set: base

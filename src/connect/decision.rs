@@ -43,7 +43,7 @@ pub fn decide(offset: Option<&ConnectorOffset>, standing: Standing) -> Start {
     let Some(offset) = offset else {
         return Start::AtSlot(AtSlot::NoOffset);
     };
-    let reached = offset.lsn.max(offset.committed.unwrap_or_default());
+    let reached = offset.furthest();
     if reached > standing.written {
         return Start::AtSlot(AtSlot::BeyondServer {
             offset: reached,

@@ -5,7 +5,9 @@
 mod decision;
 mod offset;
 mod search;
+mod testimony;
 
 pub use decision::{AtSlot, Standing, Start, decide};
 pub use offset::{ConnectorOffset, Kind, OffsetError, Snapshot, is_key_of};
 pub use search::{Delivered, NotFound, Passed, Place, Search, Taken};
+pub use testimony::Testimony;

@@ -78,6 +78,11 @@ struct Stored {
 const UNIX_TO_POSTGRES_US: i64 = 946_684_800_000_000;
 
 impl ConnectorOffset {
+    /// Of its positions.
+    pub fn furthest(&self) -> Lsn {
+        self.lsn.max(self.committed.unwrap_or_default())
+    }
+
     pub fn from_json(bytes: &[u8]) -> Result<Self, OffsetError> {
         let stored: Stored =
             serde_json::from_slice(bytes).map_err(|error| OffsetError::Malformed {
@@ -107,6 +112,23 @@ impl ConnectorOffset {
             },
             snapshot,
         })
+    }
+}
+
+impl fmt::Display for ConnectorOffset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.snapshot, self.kind) {
+            (Some(Snapshot::Complete), _) => f.write_str("the end of a snapshot")?,
+            (Some(Snapshot::Incomplete), _) => f.write_str("a snapshot under way")?,
+            (None, Kind::Row) => f.write_str("a row")?,
+            (None, Kind::Begin) => f.write_str("the begin")?,
+            (None, Kind::Commit) => f.write_str("the commit")?,
+            (None, Kind::Unknown) => f.write_str("a position")?,
+        }
+        if let Some(transaction) = self.transaction {
+            write!(f, " of transaction {}", transaction.xid)?;
+        }
+        write!(f, " at {}", self.lsn)
     }
 }
 
@@ -158,6 +180,10 @@ mod tests {
             kind: Kind::Row,
             snapshot: None,
         };
+        assert_eq!(
+            expected.to_string(),
+            "a row of transaction 730 at 0/1929C10"
+        );
         assert_eq!(ConnectorOffset::from_json(json), Ok(expected));
     }
 

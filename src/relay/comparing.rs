@@ -235,11 +235,11 @@ impl Looked<'_> {
         }
     }
 
-    /// A connector used the slot meanwhile, and its offset is as far.
-    fn is_connectors(&self, gap: &Gap, connector: Option<&Connector>) -> bool {
-        match (gap, connector) {
-            (Gap::Moved { to, .. }, Some(connector)) => connector.has_moved_slot(*to, self.written),
-            _ => false,
+    /// What a gap is told as: a connector may have used the slot meanwhile.
+    fn refusal(&self, gap: Gap, connector: Option<&Connector>) -> RelayError {
+        match (self.stands(), connector) {
+            (Some(stands), Some(connector)) => connector.refusal(gap, stands, self.written),
+            _ => gap.into(),
         }
     }
 
@@ -268,27 +268,20 @@ impl Looked<'_> {
                 return Ok((past.anew(server, stands), past_is));
             }
         }
-        let Beginning { entry, found } = past.begin(server, stands, |gap| {
-            self.is_connectors(gap, connector) || self.accepts(gap)
-        })?;
+        let Beginning { entry, found } = past
+            .begin(server, stands, |gap| self.accepts(gap))
+            .map_err(|gap| self.refusal(gap, connector))?;
         let past_is = match found {
-            Found::Accepted(gap) if self.is_connectors(&gap, connector) => {
-                let (from, to) = gap.range().unzip();
-                tracing::info!(
-                    from_lsn = from.map(tracing::field::display),
-                    to_lsn = to.map(tracing::field::display),
-                    "Kafka Connect has moved the slot since this relay ran: its offset says so"
-                );
-                PastIs::Kept
-            }
             Found::Accepted(gap) => {
                 self.view.metrics.unseen_ranges.inc();
                 let (from, to) = gap.range().unzip();
+                let problem = self.refusal(gap, connector).problem();
                 tracing::warn!(
-                    detail = gap.detail(),
+                    detail = problem.detail,
                     from_lsn = from.map(tracing::field::display),
                     to_lsn = to.map(tracing::field::display),
-                    "accepted: {gap}"
+                    "accepted: {}",
+                    problem.message
                 );
                 PastIs::Missed
             }

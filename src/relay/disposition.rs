@@ -40,6 +40,7 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         RelayError::Gap(
             Gap::OtherSlot { .. } | Gap::Rewound { .. } | Gap::Missing { .. } | Gap::Moved { .. },
         )
+        | RelayError::MovedSlot(_)
         | RelayError::JournalEntry { .. } => Disposition::Hold,
         RelayError::JournalUnread(ReadError::TopicAuthorization { .. }) => Disposition::Wait,
         // Brokers that are away are waited for.

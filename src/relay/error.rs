@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use super::MovedSlot;
 use crate::journal::{EntryError, Gap};
 use crate::kafka::{DeliveryError, PublishError, ReadError};
 use crate::observe::Problem;
@@ -23,6 +24,8 @@ pub enum RelayError {
     Object(ObjectError),
     /// The slot or its server is not what was known of it.
     Gap(Gap),
+    /// The same after Kafka Connect.
+    MovedSlot(Box<MovedSlot>),
     JournalUnread(ReadError),
     /// Kafka said nothing to a command that had an entry for the journal.
     JournalUnwritten {
@@ -110,6 +113,7 @@ impl RelayError {
             | Self::Object(_)
             | Self::Publish(_)
             | Self::Gap(_)
+            | Self::MovedSlot(_)
             | Self::JournalUnread(_)
             | Self::JournalUnwritten { .. }
             | Self::OffsetsUnread(_)
@@ -138,7 +142,7 @@ impl RelayError {
             Self::Pipeline(PipelineError::Decode { .. } | PipelineError::OutOfOrder { .. }) => {
                 "protocol"
             }
-            Self::Object(_) | Self::Gap(_) => "object",
+            Self::Object(_) | Self::Gap(_) | Self::MovedSlot(_) => "object",
             Self::JournalUnread(_) | Self::JournalUnwritten { .. } | Self::JournalEntry { .. } => {
                 "journal"
             }
@@ -178,6 +182,7 @@ impl RelayError {
             Self::Undeliverable(undelivered) => undelivered.problem(),
             Self::Object(error) => problem(error.to_string(), error.detail(), error.hint()),
             Self::Gap(gap) => problem(gap.to_string(), Some(gap.detail()), Some(gap.hint())),
+            Self::MovedSlot(moved) => moved.problem(),
             Self::JournalUnread(error) => problem(
                 format!("the position journal cannot be read: {error}"),
                 error.source().map(chain),

@@ -70,7 +70,7 @@ impl Options {
 }
 
 /// The connector's offset, or why it cannot be had.
-type Found = Result<Option<ConnectorOffset>, String>;
+pub(super) type Found = Result<Option<ConnectorOffset>, String>;
 
 /// What was found of the connector.
 pub(super) struct Connector {
@@ -109,11 +109,15 @@ impl Handover {
             );
             return None;
         }
-        Some(Self {
+        Some(Self::of(kafka, options))
+    }
+
+    pub(super) fn of(kafka: &KafkaOptions, options: &Options) -> Self {
+        Self {
             kafka: kafka.clone(),
             options: options.clone(),
             begun: None,
-        })
+        }
     }
 
     /// The journal has this entry from now on.
@@ -152,7 +156,7 @@ impl Handover {
     }
 
     /// Brokers that are silent are an error; what nobody can read is a reason to begin at the slot.
-    async fn read(self) -> Result<Found, RelayError> {
+    pub(super) async fn read(self) -> Result<Found, RelayError> {
         let read = tokio::task::spawn_blocking(move || match &self.options.store {
             OffsetStore::Topic(topic) => self.read_topic(topic),
             OffsetStore::File(path) => Ok(self.read_file(path)),
@@ -203,17 +207,11 @@ impl Handover {
 }
 
 impl Connector {
-    /// The connector has confirmed the slot's position itself: it was not moved behind its back.
-    /// What lies beyond the server is of another one, and says nothing.
-    pub(super) fn has_moved_slot(&self, stands: Lsn, written: Lsn) -> bool {
-        let offset = self
-            .found
-            .as_ref()
-            .and_then(|found| found.as_ref().ok()?.as_ref());
-        // After a snapshot it streams from where the slot stood then, whoever had moved it.
-        let offset = offset.filter(|offset| offset.snapshot.is_none());
-        let reached = offset.and_then(|offset| offset.committed);
-        reached.is_some_and(|reached| (stands..=written).contains(&reached))
+    /// Its offset says how far it came, and not from where: whether it read what lies between the relay's
+    /// position and where the slot `stands` is for the operator to say.
+    pub(super) fn refusal(&self, gap: Gap, stands: Lsn, written: Lsn) -> RelayError {
+        let options = &self.handover.options;
+        RelayError::of_gap(gap, options, self.found.as_ref(), (stands, written))
     }
 
     /// Says what it comes to. `confirmed` is the slot's position or the relay's own; the server
@@ -273,7 +271,7 @@ impl fmt::Display for Useless {
     }
 }
 
-pub(super) const AT_SLOT: &str = "Nothing is lost. Events that Kafka Connect had delivered after the slot's position come again, with the same ids.";
+pub const AT_SLOT: &str = "Nothing is lost. Events that Kafka Connect had delivered after the slot's position come again, with the same ids.";
 
 fn offset(value: Option<&[u8]>) -> Found {
     let offset = value.map(ConnectorOffset::from_json).transpose();
@@ -317,7 +315,6 @@ mod tests {
 
     use super::*;
     use crate::ack::Limits;
-    use crate::connect::{Kind, Snapshot};
     use crate::journal::{Server, judge};
 
     const HERE: Server<'static> = Server {
@@ -341,13 +338,6 @@ mod tests {
                 store: OffsetStore::Topic("offsets".to_owned()),
             },
             begun: None,
-        }
-    }
-
-    fn connector(found: Found) -> Connector {
-        Connector {
-            handover: handover(),
-            found: Some(found),
         }
     }
 
@@ -386,40 +376,5 @@ mod tests {
         );
         options.slot = None;
         assert_eq!(options.is_useless("own", true), None);
-    }
-
-    #[test]
-    fn only_a_commit_that_was_streamed_vouches_for_where_the_slot_stands() {
-        let offset = ConnectorOffset {
-            lsn: Lsn::new(320),
-            committed: Some(Lsn::new(300)),
-            transaction: None,
-            kind: Kind::Row,
-            snapshot: None,
-        };
-        let vouches = |offset: &ConnectorOffset, stands, written| {
-            let connector = connector(Ok(Some(offset.clone())));
-            connector.has_moved_slot(Lsn::new(stands), Lsn::new(written))
-        };
-        assert!(vouches(&offset, 300, 1_000));
-        assert!(!vouches(&offset, 301, 1_000));
-        assert!(!vouches(&offset, 200, 299));
-        for snapshot in [Snapshot::Complete, Snapshot::Incomplete] {
-            let of_snapshot = ConnectorOffset {
-                snapshot: Some(snapshot),
-                ..offset.clone()
-            };
-            assert!(!vouches(&of_snapshot, 200, 1_000));
-        }
-        let first = ConnectorOffset {
-            committed: None,
-            ..offset
-        };
-        assert!(!vouches(&first, 200, 1_000));
-        let unread = Connector {
-            handover: handover(),
-            found: None,
-        };
-        assert!(!unread.has_moved_slot(Lsn::new(1), Lsn::new(2)));
     }
 }

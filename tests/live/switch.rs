@@ -19,6 +19,8 @@ const EVENTS: usize = 1_000;
 const QUIET: Duration = Duration::from_millis(700);
 
 const FOUND: &str = "starting after what the connector has delivered";
+/// By whoever knows that the connector alone has used the slot.
+const ACCEPTED: &[&str] = &["--accept-gap"];
 const PASSED: &str = "what Kafka Connect had delivered was passed over";
 
 fn switches() -> u32 {
@@ -26,31 +28,114 @@ fn switches() -> u32 {
     text.parse().expect("a number of switches")
 }
 
-/// `outboxd run` with the connector's own files.
-fn relay(connect: &Connect) -> Relay {
-    relay_with(connect, &[])
-}
-
-fn relay_with(connect: &Connect, settings: &[&str]) -> Relay {
+/// With the connector's own files.
+fn arguments(command: &str, connect: &Connect, more: &[&str]) -> Vec<String> {
     let file = |path: PathBuf| path.display().to_string();
     let mut args = vec![
-        "run".to_owned(),
+        command.to_owned(),
         "--connector".to_owned(),
         file(connect.connector_file()),
         "--worker".to_owned(),
         file(connect.worker_file()),
     ];
-    for setting in settings {
-        args.extend(["--set".to_owned(), (*setting).to_owned()]);
-    }
-    Relay::start_with(&args, &[])
+    args.extend(more.iter().map(|more| (*more).to_owned()));
+    args
 }
 
-/// The relay is there after a connector that has stopped.
-async fn takes_over(reader: &mut Reader, connect: &Connect, how: &str) {
+fn relay(connect: &Connect, more: &[&str]) -> Relay {
+    Relay::start_with(&arguments("run", connect, more), &[])
+}
+
+/// The line of `outboxd check` on the connector's offset, and that on the position.
+fn checked(connect: &Connect) -> [String; 2] {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_outboxd"));
+    command.args(arguments("check", connect, &["--format", "json"]));
+    let output = tokio::task::block_in_place(|| command.output().unwrap());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    ["connector offset", "position"].map(|name| {
+        let check = checks.iter().find(|check| check["name"] == name);
+        let check = check.unwrap_or_else(|| panic!("no {name}: {report:#}"));
+        let text = |key: &str| check[key].as_str().unwrap_or_default();
+        format!("{} {} | {}", text("outcome"), text("found"), text("remedy"))
+    })
+}
+
+/// The transaction that a start is told to begin behind.
+fn transaction(text: &str, before: &str) -> u32 {
+    let (_, text) = text.split_once(before).unwrap_or_else(|| panic!("{text}"));
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap();
+    text[..end].parse().unwrap()
+}
+
+/// The first time: a check foretells where the relay begins.
+async fn takes_over_at_first(reader: &mut Reader, connect: &Connect, how: &str) {
+    let [offset, position] = checked(connect);
+    println!("{offset}");
+    assert!(
+        offset.starts_with("ok topic connect-offsets has connector "),
+        "{offset}"
+    );
+    assert!(offset.contains(": a start begins after that, "), "{offset}");
+    assert!(
+        position.starts_with("ok the journal has no word"),
+        "{position}"
+    );
+    let relay = takes_over(reader, connect, &[], how).await;
+    let foretold = transaction(&offset, " of transaction ");
+    let began = relay.into_iter().find(|line| line.contains(FOUND)).unwrap();
+    assert_eq!(
+        transaction(&began, "\"transaction\":"),
+        foretold,
+        "{offset}"
+    );
+}
+
+/// Once more: the connector has moved the slot, as an operator could have, and nothing tells which of
+/// the two it was. Somebody has to say.
+async fn is_held_until_it_is_accepted(connect: &Connect) {
+    let [offset, position] = checked(connect);
+    println!("{offset}\n{position}");
+    assert!(
+        offset.contains(": with --accept-gap a start begins after that, "),
+        "{offset}"
+    );
+    let beyond = "replication slot \"outbox\" stands beyond what was confirmed to it";
+    assert!(
+        position.starts_with(&format!("error {beyond}. ")),
+        "{position}"
+    );
+    let relay = relay(connect, &[]);
+    relay.wait_for_state("blocked").await;
+    let error = relay.status().unwrap()["error"].clone();
+    assert_eq!(error["message"], beyond);
+    for key in ["detail", "hint"] {
+        assert!(
+            position.contains(error[key].as_str().unwrap()),
+            "{error:#} {position}"
+        );
+    }
+    assert!(
+        position.contains("so it may be the connector that moved the slot"),
+        "{position}"
+    );
+    assert!(
+        position.contains("outboxd run --accept-gap starts after"),
+        "{position}"
+    );
+    relay.stop();
+}
+
+/// The relay is there after a connector that has stopped. What it logged.
+async fn takes_over(
+    reader: &mut Reader,
+    connect: &Connect,
+    more: &[&str],
+    how: &str,
+) -> Vec<String> {
     while reader.read(QUIET) {}
     let before = reader.tally.repeats();
-    let relay = relay(connect);
+    let relay = relay(connect, more);
     relay.wait_for_state("streaming").await;
     reader.read_more(EVENTS);
     assert!(relay.logged(FOUND), "{:#?}", relay.log());
@@ -59,7 +144,9 @@ async fn takes_over(reader: &mut Reader, connect: &Connect, how: &str) {
     let repeats = reader.tally.repeats() - before;
     println!("{how}: {events} events, {repeats} repeats");
     assert_eq!(repeats, 0, "{:#?}", relay.log());
+    let log = relay.log();
     assert!(relay.stop().success());
+    log
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +162,11 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
         reader.read_more(EVENTS);
         connect.stop_connector(&scene.postgres).await;
         let how = format!("round {round} of {rounds}, to outboxd");
-        takes_over(&mut reader, &connect, &how).await;
+        if round == 1 {
+            takes_over_at_first(&mut reader, &connect, &how).await;
+        } else {
+            takes_over(&mut reader, &connect, ACCEPTED, &how).await;
+        }
         connect.resume_connector(&scene.postgres).await;
         reader.read_more(EVENTS);
         let (events, repeats) = (reader.tally.distinct(), reader.tally.repeats());
@@ -89,7 +180,8 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
     alone.create(&scene.postgres).await;
     reader.read_more(EVENTS);
     alone.stop();
-    takes_over(&mut reader, &alone, "from a standalone worker").await;
+    is_held_until_it_is_accepted(&alone).await;
+    takes_over(&mut reader, &alone, ACCEPTED, "from a standalone worker").await;
 
     misled(&scene, &connect, &mut reader).await;
     let expected = shop.finish().await;
@@ -102,16 +194,9 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
 /// Beside the connector: equal, and one difference that a consumer would see is found.
 async fn shadow(scene: &Scene, connect: &Connect, reader: &mut Reader) {
     let events = std::env::var(SHADOWED).unwrap_or_else(|_| "1000".to_owned());
-    let file = |path: PathBuf| path.display().to_string();
     let run = |more: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_outboxd"));
-        command.args(["shadow", "--connector", &file(connect.connector_file())]);
-        command.args([
-            "--worker",
-            &file(connect.worker_file()),
-            "--events",
-            &events,
-        ]);
+        command.args(arguments("shadow", connect, &["--events", &events]));
         let output = command.args(more).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         println!("{text}{}", String::from_utf8_lossy(&output.stderr));
@@ -150,7 +235,7 @@ async fn no_shadow_is_left(scene: &Scene) {
 }
 
 /// A relay that knows nothing of the slot.
-const UNKNOWN: &str = "position.key=misled";
+const UNKNOWN: &[&str] = &["--set", "position.key=misled"];
 
 /// An offset that would pass over everything, of a transaction that was never there, skips nothing.
 async fn misled(scene: &Scene, connect: &Connect, reader: &mut Reader) {
@@ -159,7 +244,7 @@ async fn misled(scene: &Scene, connect: &Connect, reader: &mut Reader) {
     let sql = "SELECT (pg_current_wal_lsn() - '0/0')::bigint";
     let lsn: i64 = scene.client.query_one(sql, &[]).await.unwrap().get(0);
     store_offset(&scene.kafka, "INSERT", (lsn, 7, 1));
-    let relay = relay_with(connect, &[UNKNOWN]);
+    let relay = relay(connect, UNKNOWN);
     reader.read_more(EVENTS);
     let said = "the connector's offset is not in the slot's stream";
     assert!(relay.logged(said), "{:#?}", relay.log());
@@ -190,7 +275,7 @@ async fn goes_on_elsewhere(scene: &Scene, connect: &Connect, reader: &mut Reader
     let unix_us = since_2000_us + 946_684_800_000_000;
     store_offset(&scene.kafka, "COMMIT", (end, xid, unix_us));
     let before = reader.tally.repeats();
-    let relay = relay_with(connect, &[UNKNOWN]);
+    let relay = relay(connect, UNKNOWN);
     reader.read_until(usize::try_from(events).unwrap());
     assert!(relay.logged("has streamed from the slot before"));
     assert_eq!(reader.tally.repeats(), before);

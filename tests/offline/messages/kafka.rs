@@ -3,11 +3,14 @@
 use std::io::Error;
 use std::time::Duration;
 
+use outboxd::connect::Testimony;
+use outboxd::journal::Gap;
 use outboxd::kafka::{
     DeliveryError, DeliveryErrorKind as Delivery, PublishError, ReadError, SizeLimit,
 };
+use outboxd::lsn::Lsn;
 use outboxd::observe::Problem;
-use outboxd::relay::{RelayError, Undelivered, brokers_away, journal};
+use outboxd::relay::{MovedSlot, RelayError, SeenOffset, Undelivered, brokers_away, journal};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::samples::{DELIVERY, ENDED, JOURNAL_UNWRITTEN, MIGRATING, sample};
@@ -189,6 +192,21 @@ pub(super) fn relay() -> Vec<Sample> {
         (
             MIGRATING,
             RelayError::OffsetsUnread(silent("connect-offsets")),
+        ),
+        (
+            MIGRATING,
+            RelayError::MovedSlot(Box::new(MovedSlot {
+                gap: Gap::Moved {
+                    slot: "outbox".into(),
+                    from: Lsn::new(0x178_BF40),
+                    to: Lsn::new(0xA00_00F8),
+                },
+                connector: "shop".into(),
+                store: "topic connect-offsets".into(),
+                offset: SeenOffset::Read(Testimony::MayHaveMoved {
+                    reached: Lsn::new(0xA00_0200),
+                }),
+            })),
         ),
         (ENDED, RelayError::ProducerGone),
     ];
