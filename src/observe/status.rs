@@ -142,6 +142,17 @@ pub struct SlotFacts {
     pub synced: Option<bool>,
 }
 
+/// What deletes retained rows whose time is over, where that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Housekeeping {
+    /// When no such row was left.
+    #[serde(serialize_with = "as_rfc3339_if_any")]
+    pub completed_at: Option<SystemTime>,
+    /// It deletes nothing before the next start.
+    pub rests: bool,
+    pub error: Option<Problem>,
+}
+
 /// One effective setting; secrets are masked before they come here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShownSetting {
@@ -182,6 +193,8 @@ struct Shown {
     #[serde(flatten)]
     positions: Positions,
     slot_facts: Option<SlotFacts>,
+    /// `None`: rows are to stay.
+    housekeeping: Option<Housekeeping>,
 }
 
 /// `/details`
@@ -214,6 +227,7 @@ impl Status {
                 error_since: None,
                 positions: Positions::default(),
                 slot_facts: None,
+                housekeeping: None,
             },
             history: History::new(now),
             settings: Vec::new(),
@@ -279,6 +293,16 @@ impl Status {
     /// `None`: there is no such slot.
     pub fn set_slot_facts(&self, facts: Option<SlotFacts>) {
         self.lock().shown.slot_facts = facts;
+    }
+
+    pub fn change_housekeeping(&self, change: impl FnOnce(&mut Housekeeping)) {
+        let mut inner = self.lock();
+        let housekeeping = inner.shown.housekeeping.get_or_insert(Housekeeping {
+            completed_at: None,
+            rests: false,
+            error: None,
+        });
+        change(housekeeping);
     }
 
     pub fn set_settings(&self, settings: Vec<ShownSetting>) {
@@ -371,6 +395,7 @@ mod tests {
             failover: Some(true),
             ..SlotFacts::default()
         }));
+        status.change_housekeeping(|housekeeping| housekeeping.rests = true);
         let found: Value = serde_json::from_str(&status.to_json().unwrap()).unwrap();
         let expected = json!({
             "name": "shop",
@@ -401,7 +426,8 @@ mod tests {
                 "safe_wal_bytes": null,
                 "failover": true,
                 "synced": null
-            }
+            },
+            "housekeeping": { "completed_at": null, "rests": true, "error": null }
         });
         assert_eq!(found, expected);
     }

@@ -68,13 +68,23 @@ pub async fn expired(
     Ok(rows)
 }
 
-/// Deletes those of the rows that are still as they were. Returns how many.
+/// What became of rows that were to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deletion {
+    pub deleted: u64,
+    /// Still there and still due, though nobody else has touched them: a trigger, a rule or row security
+    /// made less of the DELETE.
+    pub kept: u64,
+}
+
+/// Deletes those of the rows that are still as they were.
 pub async fn delete(
     client: &Client,
     table: &OutboxTable,
     column: &str,
+    retain: Duration,
     rows: &ExpiredRows,
-) -> Result<u64, ObjectError> {
+) -> Result<Deletion, ObjectError> {
     // A crash of the server that forgets it costs nothing: they are found again.
     let begin = format!("BEGIN; {SHORT} SET LOCAL synchronous_commit = off");
     client.batch_execute(&begin).await?;
@@ -84,9 +94,20 @@ pub async fn delete(
         .execute(&sql, &[&rows.tables, &rows.places, &rows.made_by])
         .await
         .map_err(refused)?;
+    let mut deletion = Deletion { deleted, kept: 0 };
+    // Fewer is no sign yet: others delete and change rows as well.
+    if deleted < rows.len() as u64 {
+        let sql = kept_sql(table, column);
+        let seconds = retain.as_secs_f64();
+        let kept = client
+            .query_one(&sql, &[&seconds, &rows.tables, &rows.places, &rows.made_by])
+            .await
+            .map_err(refused)?;
+        deletion.kept = u64::try_from(kept.try_get::<_, i64>(0)?).unwrap_or(0);
+    }
     // Triggers and foreign keys that are deferred speak here.
     client.batch_execute("COMMIT").await.map_err(refused)?;
-    Ok(deleted)
+    Ok(deletion)
 }
 
 fn refuse_what_is_no_time(table: &OutboxTable, column: &str) -> Result<(), ObjectError> {
@@ -116,6 +137,19 @@ fn delete_sql(table: &OutboxTable) -> String {
             AND EXISTS (SELECT FROM unnest($1::oid[], $2::text[]::tid[], $3::text[]::xid[]) AS seen(part, place, made_by) \
                          WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin)",
         source(table)
+    )
+}
+
+/// Of the rows that a DELETE of the same transaction was to have: as they were, or written anew by that
+/// very transaction (a trigger that marks rows instead of deleting them).
+fn kept_sql(table: &OutboxTable, column: &str) -> String {
+    format!(
+        "SELECT count(*) FROM {} AS kept WHERE kept.{} < now() - make_interval(secs => $1) \
+            AND (kept.xmin = pg_current_xact_id_if_assigned()::xid \
+                 OR EXISTS (SELECT FROM unnest($2::oid[], $3::text[]::tid[], $4::text[]::xid[]) AS seen(part, place, made_by) \
+                            WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin))",
+        source(table),
+        quote_identifier(column)
     )
 }
 

@@ -111,6 +111,13 @@ pub enum ObjectError {
         step: ExpiredStep,
         sqlstate: String,
     },
+    /// A DELETE of housekeeping's succeeded, and rows that it named are there as before, or with other
+    /// values and still due. `kept` of `found`.
+    ExpiredRowsKept {
+        table: String,
+        kept: u64,
+        found: u64,
+    },
     /// A value of a retained row is not UTF-8: the database's encoding is SQL_ASCII.
     NotUtf8 {
         table: String,
@@ -246,6 +253,9 @@ impl ObjectError {
                 }
             }),
             Self::SlotUnusable { verdict, .. } => verdict.detail(),
+            Self::ExpiredRowsKept { kept, found, .. } => Some(format!(
+                "{kept} of {found}. The server reported no error."
+            )),
             Self::PublicationGone { slot, .. } => Some(format!(
                 "Replication slot \"{slot}\" exists. What was committed while there was no publication cannot be sent through a younger one; the server refuses it (42704)."
             )),
@@ -302,6 +312,9 @@ impl ObjectError {
                 sqlstate,
                 ..
             } => Some(hint_of_expired(quoted_table, quoted_column, *step, sqlstate)),
+            Self::ExpiredRowsKept { table, .. } => Some(format!(
+                "A trigger before the DELETE, a rule, or a policy of row security keeps them: \\d of \"{table}\" in psql shows which. Let the relay's role delete them, or set housekeeping.retain to nothing."
+            )),
             Self::NotUtf8 { .. } => Some(
                 "Convert the value; databases with the encoding SQL_ASCII hold any bytes.".into(),
             ),
@@ -427,6 +440,10 @@ impl fmt::Display for ObjectError {
                 },
                 OneLine(sqlstate),
                 sqlstate::meaning(sqlstate)
+            ),
+            Self::ExpiredRowsKept { table, .. } => write!(
+                f,
+                "rows of table \"{table}\" whose time is over are still there after their DELETE"
             ),
             Self::NotUtf8 { table, column } => {
                 write!(

@@ -77,6 +77,7 @@ fn object(error: &ObjectError) -> Disposition {
         | ObjectError::SelectionRefused { .. }
         | ObjectError::NoTimeColumn { .. }
         | ObjectError::ExpiredRows { .. }
+        | ObjectError::ExpiredRowsKept { .. }
         | ObjectError::NotUtf8 { .. } => Disposition::Wait,
     }
 }

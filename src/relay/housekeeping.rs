@@ -3,18 +3,19 @@
 //! committed before the look, and the publication was seen to send it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 use tokio_postgres::Client;
 
 use super::backoff::Backoff;
 use super::watching::Watch;
-use super::{REPEAT_INTERVAL, RelayError, View};
+use super::{REPEAT_INTERVAL, RelayError, Sink, View};
 use crate::lsn::Lsn;
 use crate::observe::{Repeated, State};
+use crate::postgres::housekeeping::{self, Deletion, ExpiredRows};
 use crate::postgres::table::OutboxTable;
-use crate::postgres::{self, housekeeping};
+use crate::postgres::{self, ObjectError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -109,6 +110,21 @@ impl Streaming {
     }
 }
 
+/// What of the options this run follows: of what somebody has only seen nothing is deleted.
+pub(super) fn begin(options: &super::Options, sink: &Sink, view: &View) -> Option<Options> {
+    let wanted = options.housekeeping.clone()?;
+    let rests = !sink.publishes();
+    view.metrics.housekeeping_wanted.set(1);
+    view.status
+        .change_housekeeping(|housekeeping| housekeeping.rests = rests);
+    if rests {
+        tracing::warn!(
+            "housekeeping rests: housekeeping.retain is set, and this run does not publish to Kafka"
+        );
+    }
+    Some(wanted).filter(|_| !rests)
+}
+
 /// Until it is aborted. What fails is told, and tried again later.
 pub(super) async fn run(options: Option<Options>, streaming: Streaming, watch: Watch, view: View) {
     let Some(options) = options else {
@@ -127,19 +143,22 @@ pub(super) async fn run(options: Option<Options>, streaming: Streaming, watch: W
         let Some(from) = keeper.stream().await else {
             return;
         };
-        let pause = match keeper.round(&from).await {
-            Ok(is_more) => {
+        let (is_more, failure) = match keeper.round(&from).await {
+            Ok(round) => (round.is_more, round.kept.map(RelayError::from)),
+            Err(error) => (false, Some(error)),
+        };
+        keeper.view.status.change_housekeeping(|shown| {
+            shown.error = failure.as_ref().map(RelayError::problem);
+        });
+        let has_failed = failure.is_some();
+        match failure {
+            None => {
                 backoff.reset();
                 if repeated.recovered() {
                     tracing::info!("recovered: housekeeping goes on");
                 }
-                if is_more {
-                    PAUSE
-                } else {
-                    keeper.options.interval
-                }
             }
-            Err(error) => {
+            Some(error) => {
                 keeper.view.metrics.housekeeping_failures.inc();
                 let now = std::time::Instant::now();
                 if let Some(unsaid) = repeated.say(&error.kind(), now) {
@@ -152,11 +171,23 @@ pub(super) async fn run(options: Option<Options>, streaming: Streaming, watch: W
                         problem.message
                     );
                 }
-                backoff.pause()
             }
+        }
+        let pause = match (is_more, has_failed) {
+            (true, _) => PAUSE,
+            (false, true) => backoff.pause(),
+            (false, false) => keeper.options.interval,
         };
         tokio::time::sleep(pause).await;
     }
+}
+
+/// What one batch of each table has come to.
+#[derive(Debug, Default)]
+struct Round {
+    /// Deleted was as much as is found at once.
+    is_more: bool,
+    kept: Option<ObjectError>,
 }
 
 struct Keeper {
@@ -175,13 +206,14 @@ impl Keeper {
         now.stand.as_ref().map(|stand| Arc::clone(&stand.from))
     }
 
-    /// One batch of each table. Whether there is more to do. After an error the session is given up.
-    async fn round(&mut self, from: &Arc<From>) -> Result<bool, RelayError> {
+    /// One batch of each table. After an error the session is given up.
+    async fn round(&mut self, from: &Arc<From>) -> Result<Round, RelayError> {
         let client = match self.client.take() {
             Some((of, client)) if Arc::ptr_eq(&of, from) => client,
             _ => postgres::connect(&from.server).await?,
         };
-        let mut is_more = false;
+        let mut round = Round::default();
+        let (mut is_done, mut kept) = (true, 0);
         let column = &self.options.column.clone();
         for table in &from.tables {
             let (retain, limit) = (self.options.retain, self.options.batch_rows);
@@ -195,19 +227,33 @@ impl Keeper {
             );
             if !self.is_confirmed(from, found.committed_before).await {
                 // They are found again under the next stream.
-                return Ok(false);
+                return Ok(round);
             }
-            let deleted = housekeeping::delete(&client, table, column, &found).await?;
-            self.view.metrics.housekeeping_rows.inc_by(deleted);
-            is_more |= u32::try_from(found.len()) == Ok(limit);
+            let deletion = housekeeping::delete(&client, table, column, retain, &found).await?;
+            self.view.metrics.housekeeping_rows.inc_by(deletion.deleted);
+            kept += deletion.kept;
+            let is_full = u32::try_from(found.len()) == Ok(limit);
+            is_done &= !is_full && deletion.kept == 0;
+            round.is_more |= is_full && deletion.deleted > 0;
+            round.kept = round.kept.or(kept_of(table, &found, deletion));
         }
-        if !is_more {
-            let now = std::time::SystemTime::UNIX_EPOCH.elapsed();
-            let completed = &self.view.metrics.housekeeping_completed_timestamp_seconds;
-            completed.set(now.unwrap_or_default().as_secs_f64());
+        let shown = &self.view.metrics.housekeeping_rows_kept;
+        shown.set(i64::try_from(kept).unwrap_or(i64::MAX));
+        if is_done {
+            self.complete();
         }
         self.client = Some((Arc::clone(from), client));
-        Ok(is_more)
+        Ok(round)
+    }
+
+    fn complete(&self) {
+        let now = SystemTime::now();
+        let seconds = now.duration_since(SystemTime::UNIX_EPOCH);
+        let completed = &self.view.metrics.housekeeping_completed_timestamp_seconds;
+        completed.set(seconds.unwrap_or_default().as_secs_f64());
+        self.view
+            .status
+            .change_housekeeping(|shown| shown.completed_at = Some(now));
     }
 
     /// Waits until this very stream has confirmed everything before `lsn`, and a look behind it has
@@ -224,6 +270,14 @@ impl Keeper {
         };
         is_there && self.view.status.state() == State::Streaming
     }
+}
+
+fn kept_of(table: &OutboxTable, found: &ExpiredRows, deletion: Deletion) -> Option<ObjectError> {
+    (deletion.kept > 0).then(|| ObjectError::ExpiredRowsKept {
+        table: table.qualified_name(),
+        kept: deletion.kept,
+        found: found.len() as u64,
+    })
 }
 
 #[cfg(test)]
@@ -251,7 +305,7 @@ mod tests {
     }
 
     fn keeper(streaming: &Streaming) -> Keeper {
-        let status = Status::new("n", "s", "p", std::time::SystemTime::UNIX_EPOCH);
+        let status = Status::new("n", "s", "p", SystemTime::UNIX_EPOCH);
         Keeper {
             options: Options {
                 retain: Duration::ZERO,

@@ -175,7 +175,7 @@ impl Relay {
             }),
             _ => None,
         };
-        let housekeeping = options.housekeeping.clone().filter(|_| sink.publishes());
+        let housekeeping = housekeeping::begin(options, &sink, &view);
         let mut outbound = Outbound::start(pipeline, sink, options, view.clone())?;
         outbound.kill_point = kill_point.clone();
         let backoff = Backoff::new(options.backoff_min, options.backoff_max);
@@ -383,6 +383,8 @@ impl Relay {
     /// end of this process none is deleted.
     fn rest_housekeeping(&self) {
         if self.streaming.rest() && self.housekeeping.is_some() {
+            let status = &self.view.status;
+            status.change_housekeeping(|housekeeping| housekeeping.rests = true);
             tracing::warn!(
                 hint = "Publish what is missing: outboxd snapshot, or a start with snapshot.mode = always. Housekeeping goes on with the next start.",
                 "housekeeping rests: rows in the table may not have been published"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outboxd::postgres::housekeeping::{delete, expired};
+use outboxd::postgres::housekeeping::{Deletion, delete, expired};
 use outboxd::postgres::table::{OutboxTable, TableFilter};
 
 use crate::support::{Consumer, Event, Relay, Scene, Version, wait_until};
@@ -44,6 +44,7 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
     let (scene, lines) = Scene::open_with_lines(Version::V18).await;
     run(&scene, "ALTER TABLE outbox ADD created_at timestamptz").await;
     rows_that_changed_stay(&scene).await;
+    rows_that_the_server_keeps_are_told_from_rows_that_changed(&scene).await;
     write(&scene, 1, 5, 8).await;
     write(&scene, 6, 8, 6).await;
     let mut settings = lines.settings().to_vec();
@@ -80,6 +81,7 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
     assert_eq!(kept(&scene).await, [6, 7, 8]);
 
     what_the_server_says_of_the_rows_is_not_told(&scene, &relay).await;
+    a_delete_that_deletes_nothing_is_no_success(&scene, &relay).await;
 
     // What stands in its way is told, tried again, and stops nothing.
     let mut other = scene.postgres.client().await;
@@ -88,7 +90,8 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
     lock.batch_execute("LOCK TABLE outbox IN SHARE MODE")
         .await
         .unwrap();
-    wait_for(&relay, FAILED, 1.0).await;
+    let failed = relay.metric(FAILED).unwrap();
+    wait_for(&relay, FAILED, failed + 1.0).await;
     assert_eq!(relay.status().unwrap()["state"], "streaming");
     let failed = "housekeeping failed, and is tried again: ";
     wait_until(PATIENCE, "word of the lock", async || {
@@ -97,12 +100,12 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
     })
     .await;
     drop(lock.rollback().await);
-    wait_for(&relay, DELETED, 8.0).await;
+    wait_for(&relay, DELETED, 9.0).await;
     assert_eq!(kept(&scene).await, [6, 7, 8]);
     what_was_perhaps_not_published_stays(&scene, relay, &settings).await;
-    let events = Consumer::new(&scene.kafka, Scene::TOPIC).take(12);
+    let events = Consumer::new(&scene.kafka, Scene::TOPIC).take(13);
     let numbers: Vec<i64> = events.iter().map(Event::seq).collect();
-    let expected = (1..=9).chain([20, 10, 11]).collect::<Vec<_>>();
+    let expected = (1..=9).chain([20, 21, 10, 11]).collect::<Vec<_>>();
     assert_eq!(numbers, expected);
 }
 
@@ -122,6 +125,7 @@ async fn who_only_looks_deletes_nothing(scene: &Scene, settings: &[&str]) {
     relay.wait_for_state("streaming").await;
     wait_for_updates(&relay).await;
     assert_eq!(kept(scene).await, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(relay.logged("this run does not publish to Kafka"));
     assert!(relay.stop().success());
     let drop = "SELECT pg_drop_replication_slot('look')";
     run(scene, drop).await;
@@ -146,6 +150,45 @@ async fn what_the_server_says_of_the_rows_is_not_told(scene: &Scene, relay: &Rel
     wait_for(relay, DELETED, 7.0).await;
 }
 
+/// The server answers "DELETE 0" and no error.
+async fn a_delete_that_deletes_nothing_is_no_success(scene: &Scene, relay: &Relay) {
+    run(
+        scene,
+        "CREATE FUNCTION veto() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+         CREATE TRIGGER veto BEFORE DELETE ON outbox FOR EACH ROW EXECUTE FUNCTION veto()",
+    )
+    .await;
+    let failed = relay.metric(FAILED).unwrap();
+    write(scene, 21, 21, 30).await;
+    wait_for(relay, FAILED, failed + 2.0).await;
+    let completed = "outboxd_housekeeping_completed_timestamp_seconds";
+    let last = relay.metric(completed).unwrap();
+    let status = relay.status().unwrap();
+    assert_eq!(status["state"], "streaming");
+    let message =
+        "rows of table \"public.outbox\" whose time is over are still there after their DELETE";
+    assert_eq!(status["housekeeping"]["error"]["message"], message);
+    assert_eq!(
+        status["housekeeping"]["error"]["detail"],
+        "1 of 1. The server reported no error."
+    );
+    assert_eq!(relay.metric("outboxd_housekeeping_rows_kept"), Some(1.0));
+    assert_eq!(relay.metric("outboxd_housekeeping_wanted"), Some(1.0));
+    assert!(relay.logged("are still there after their DELETE"));
+    assert_eq!(kept(scene).await, [6, 7, 8, 21]);
+    run(scene, "DROP TRIGGER veto ON outbox").await;
+    wait_for(relay, DELETED, 8.0).await;
+    wait_until(PATIENCE, "an end", async || {
+        relay.metric(completed).is_some_and(|time| time > last)
+    })
+    .await;
+    assert_eq!(
+        relay.status().unwrap()["housekeeping"]["error"],
+        serde_json::Value::Null
+    );
+    assert_eq!(relay.metric("outboxd_housekeeping_rows_kept"), Some(0.0));
+}
+
 /// The stream goes on, and a start ends the rest.
 async fn what_was_perhaps_not_published_stays(scene: &Scene, relay: Relay, settings: &[&str]) {
     run(
@@ -160,12 +203,65 @@ async fn what_was_perhaps_not_published_stays(scene: &Scene, relay: Relay, setti
     write(scene, 11, 11, 30).await;
     wait_for_updates(&relay).await;
     assert_eq!(kept(scene).await, [6, 7, 8, 11]);
-    assert_eq!(relay.status().unwrap()["state"], "streaming");
+    let status = relay.status().unwrap();
+    assert_eq!(status["state"], "streaming");
+    assert_eq!(status["housekeeping"]["rests"], true);
     assert!(relay.stop().success());
     let relay = Relay::start(&scene.postgres, &scene.kafka, settings);
     wait_for(&relay, DELETED, 1.0).await;
     assert_eq!(kept(scene).await, [6, 7, 8]);
     assert!(relay.stop().success());
+}
+
+/// Ways of a table to make less of a DELETE than it says: two of four rows stay.
+async fn rows_that_the_server_keeps_are_told_from_rows_that_changed(scene: &Scene) {
+    let marks = "CREATE FUNCTION mark() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             IF OLD.seq > 2 THEN RETURN OLD; END IF;
+             UPDATE held SET gone = true WHERE seq = OLD.seq;
+             RETURN NULL;
+         END $$;
+         CREATE TRIGGER mark BEFORE DELETE ON held FOR EACH ROW EXECUTE FUNCTION mark()";
+    let puts_off = "CREATE RULE off AS ON DELETE TO held WHERE OLD.seq <= 2
+             DO INSTEAD UPDATE held SET created_at = now() WHERE seq = OLD.seq";
+    let ways = [
+        (
+            "CREATE RULE held AS ON DELETE TO held WHERE OLD.seq <= 2 DO INSTEAD NOTHING",
+            2,
+        ),
+        (
+            "ALTER TABLE held ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+             CREATE POLICY seen ON held FOR SELECT USING (true);
+             CREATE POLICY gone ON held FOR DELETE USING (seq > 2);
+             GRANT SELECT, DELETE ON held TO keeper; SET ROLE keeper",
+            2,
+        ),
+        (marks, 2),
+        // Not due any more.
+        (puts_off, 0),
+    ];
+    run(scene, "CREATE ROLE keeper").await;
+    for (way, kept) in ways {
+        run(
+            scene,
+            "CREATE TABLE held (seq bigint, created_at timestamptz, gone bool);
+             INSERT INTO held SELECT n, '2000-01-01' FROM generate_series(1, 4) n",
+        )
+        .await;
+        run(scene, way).await;
+        let filter = TableFilter::exact("public.held").unwrap();
+        let found = OutboxTable::resolve(&scene.client, &filter).await.unwrap();
+        let rows = expired(&scene.client, &found[0], "created_at", WEEK, 100).await;
+        let rows = rows.unwrap();
+        assert_eq!(rows.len(), 4, "{way}");
+        let deletion = delete(&scene.client, &found[0], "created_at", WEEK, &rows).await;
+        assert_eq!(deletion.unwrap(), Deletion { deleted: 2, kept }, "{way}");
+        run(
+            scene,
+            "RESET ROLE; DROP TABLE held; DROP FUNCTION IF EXISTS mark",
+        )
+        .await;
+    }
+    run(scene, "DROP ROLE keeper").await;
 }
 
 /// Between the look and its end: one is put off, and another one lies where one was.
@@ -200,10 +296,10 @@ async fn rows_that_changed_stay(scene: &Scene) {
             "INSERT INTO parts VALUES (1, '2000-01-01'), (2, '2000-01-01')",
         )
         .await;
-        let deleted = delete(&scene.client, &found[0], "created_at", &rows)
-            .await
-            .unwrap();
-        assert_eq!(deleted, if table == "parts" { 3 } else { 1 });
+        let deletion = delete(&scene.client, &found[0], "created_at", WEEK, &rows).await;
+        let deleted = if table == "parts" { 3 } else { 1 };
+        // What others have changed or deleted was not kept from going.
+        assert_eq!(deletion.unwrap(), Deletion { deleted, kept: 0 });
         run(scene, "TRUNCATE parts").await;
     }
     run(scene, "DROP TABLE parts").await;

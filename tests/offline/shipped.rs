@@ -142,6 +142,8 @@ fn every_panel_of_the_dashboard_shows_metrics_that_exist() {
         "outboxd_last_published_timestamp_seconds",
         "outboxd_status_updates_total",
         "outboxd_housekeeping_completed_timestamp_seconds",
+        "outboxd_housekeeping_wanted",
+        "outboxd_housekeeping_rows_kept",
         "outboxd_journal_writes_total",
         "outboxd_journal_lsn_bytes",
         "outboxd_slot_failover_wanted",

@@ -347,6 +347,21 @@ fn the_right_to_delete_is_a_warning_for_housekeeping_alone() {
         objects::deletable(&outbox(), &OPEN).outcome,
         CheckOutcome::Ok
     );
+    let hidden = objects::Rights {
+        facts: TableFacts {
+            row_security: true,
+            ..OPEN.facts
+        },
+        ..OPEN
+    };
+    let check = objects::deletable(&outbox(), &hidden);
+    assert_eq!(
+        (check.outcome, check.sql.as_deref()),
+        (
+            CheckOutcome::Warning,
+            Some("ALTER ROLE \"relay\" BYPASSRLS;")
+        )
+    );
     let check = objects::deletable(&outbox(), &closed);
     assert_eq!(check.outcome, CheckOutcome::Warning);
     assert_eq!(

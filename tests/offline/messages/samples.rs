@@ -391,6 +391,14 @@ fn objects() -> Vec<Sample> {
         expired(ExpiredStep::Delete, "23503"),
         expired(ExpiredStep::Delete, "P0001"),
         (
+            "outboxdhousekeepingfailing",
+            Object::ExpiredRowsKept {
+                table: table(),
+                kept: 2,
+                found: 1000,
+            },
+        ),
+        (
             SOURCE,
             Object::NotUtf8 {
                 table: table(),
