@@ -34,6 +34,18 @@ enum Obstacle {
     /// A broker that is away is not the topic's fault: wait for as long as it takes.
     Outage,
     Refusal(DeliveryErrorKind),
+    /// A refusal where it lasts: brokers that are about to join a new cluster change it.
+    Perhaps(DeliveryErrorKind),
+}
+
+/// What the brokers know of a topic that is not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    Complete(usize),
+    /// No leader yet, or somebody is about to create it.
+    Incomplete,
+    /// The relay has made it just now, or a moment ago.
+    Made,
 }
 
 /// librdkafka's own cluster, for demonstrations and tests, names a controller that is not there: a
@@ -62,7 +74,9 @@ impl Asker {
     pub(super) fn run(self, questions: &Receiver<Arc<str>>) {
         while let Ok(topic) = questions.recv() {
             let mut admin = None;
-            let Some(found) = self.find(&topic, questions, &mut admin) else {
+            let found = self.find(&topic, questions, &mut admin);
+            self.producer.context().health().makes_topic(false);
+            let Some(found) = found else {
                 return;
             };
             let found = found.map(|partitions| TopicFacts {
@@ -89,21 +103,32 @@ impl Asker {
         let mut deadline = Instant::now() + self.options.topic_timeout;
         let mut seen = None;
         let mut pause = FIRST_PAUSE;
+        let mut is_made = false;
         loop {
-            match self.look_or_create(topic, admin) {
-                Ok(Some(partitions)) if seen == Some(partitions) => {
+            let mut perhaps = None;
+            match self.look_or_create(topic, is_made, admin) {
+                Ok(Look::Complete(partitions)) if seen == Some(partitions) => {
                     return Some(Ok(i32::try_from(partitions).unwrap_or(i32::MAX)));
                 }
-                Ok(partitions) => {
-                    if partitions.is_some() {
-                        pause = FIRST_PAUSE;
+                Ok(Look::Complete(partitions)) => {
+                    pause = FIRST_PAUSE;
+                    seen = Some(partitions);
+                }
+                Ok(Look::Incomplete) => seen = None,
+                Ok(Look::Made) => {
+                    if !is_made {
+                        deadline = Instant::now() + self.options.topic_timeout;
                     }
-                    seen = partitions;
+                    (is_made, seen) = (true, None);
                 }
                 Err(Obstacle::Outage) => deadline = Instant::now() + self.options.topic_timeout,
                 Err(Obstacle::Refusal(kind)) => return Some(Err(kind)),
+                Err(Obstacle::Perhaps(kind)) => perhaps = Some(kind),
             }
             if Instant::now() >= deadline {
+                if let Some(kind) = perhaps {
+                    return Some(Err(kind));
+                }
                 let other = look_alike(client, topic);
                 return Some(Err(match other {
                     Some(_) => DeliveryErrorKind::TopicCollision { existing: other },
@@ -117,14 +142,19 @@ impl Asker {
         }
     }
 
-    /// The number of partitions once every one has a leader.
-    fn look_or_create(&self, topic: &str, admin: &mut Admin) -> Result<Option<usize>, Obstacle> {
+    /// One that was made is not made again, and takes a moment to be known to every broker.
+    fn look_or_create(
+        &self,
+        topic: &str,
+        is_made: bool,
+        admin: &mut Admin,
+    ) -> Result<Look, Obstacle> {
         use RDKafkaErrorCode as Code;
         let client = self.producer.client();
         let code = match look(client, topic) {
             Ok(found) => {
                 client.context().health().answered();
-                return Ok(found);
+                return Ok(found.map_or(Look::Incomplete, Look::Complete));
             }
             Err(code) => code,
         };
@@ -135,20 +165,28 @@ impl Asker {
             }
             (Code::InvalidTopic, _) => Err(Obstacle::Refusal(refused_name(client, topic))),
             (Code::UnknownTopic | Code::UnknownTopicOrPartition, TopicCreation::Relay(rules)) => {
+                if is_made {
+                    return Ok(Look::Made);
+                }
+                client.context().health().makes_topic(true);
                 let Some(admin) = self.admin(admin) else {
                     return Err(Obstacle::Outage);
                 };
                 match creation::create(admin, topic, rules.settings(topic)) {
-                    Ok(()) => Ok(None),
+                    Ok(()) => Ok(Look::Made),
                     Err(code) if is_outage(code) => Err(Obstacle::Outage),
                     Err(Code::InvalidTopic) => Err(Obstacle::Refusal(refused_name(client, topic))),
-                    Err(code) => Err(Obstacle::Refusal(DeliveryErrorKind::TopicNotCreated(
-                        code.to_string(),
-                    ))),
+                    Err(code) => {
+                        let kind = DeliveryErrorKind::TopicNotCreated(code.to_string());
+                        Err(match code {
+                            // More replicas than brokers that have joined by now.
+                            Code::InvalidReplicationFactor => Obstacle::Perhaps(kind),
+                            _ => Obstacle::Refusal(kind),
+                        })
+                    }
                 }
             }
-            // No leader yet, or somebody is about to create it.
-            _ => Ok(None),
+            _ => Ok(Look::Incomplete),
         }
     }
 

@@ -129,14 +129,15 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The admin protocol's word for the brokers' default (Kafka 2.4 and later).
 const BROKERS_DEFAULT: i32 = -1;
 
-/// Done as well when somebody else was faster.
+/// Told once: who asks again finds it there. Done as well when somebody else was faster.
 pub(super) fn create<C: ClientContext>(
     admin: &AdminClient<C>,
     topic: &str,
     settings: &TopicSettings,
 ) -> Result<(), RDKafkaErrorCode> {
-    ask(admin, topic, settings, AdminOptions::new())?;
-    tracing::info!(topic, "created the topic");
+    if ask(admin, topic, settings, AdminOptions::new())? == Made::Now {
+        tracing::info!(topic, "created the topic");
+    }
     Ok(())
 }
 
@@ -151,7 +152,14 @@ pub(super) fn rehearse<C: ClientContext>(
         topic,
         settings,
         AdminOptions::new().validate_only(true),
-    )
+    )?;
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    Now,
+    Before,
 }
 
 fn ask<C: ClientContext>(
@@ -159,7 +167,7 @@ fn ask<C: ClientContext>(
     topic: &str,
     settings: &TopicSettings,
     request: AdminOptions,
-) -> Result<(), RDKafkaErrorCode> {
+) -> Result<Made, RDKafkaErrorCode> {
     let partitions = settings.partitions.map_or(BROKERS_DEFAULT, |number| {
         i32::try_from(number.get()).unwrap_or(i32::MAX)
     });
@@ -176,7 +184,8 @@ fn ask<C: ClientContext>(
         .operation_timeout(Some(REQUEST_TIMEOUT));
     let created = wait_for(admin.create_topics([&wanted], &request))?;
     match created.into_iter().next() {
-        Some(Ok(_)) | Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(()),
+        Some(Ok(_)) => Ok(Made::Now),
+        Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => Ok(Made::Before),
         Some(Err((_, code))) => Err(code),
         None => Err(RDKafkaErrorCode::Fail),
     }

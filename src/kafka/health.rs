@@ -11,6 +11,8 @@ use serde::Deserialize;
 #[derive(Debug, Default)]
 pub struct Health {
     reachable: AtomicBool,
+    /// A topic was missing, and is being made.
+    making_topic: AtomicBool,
     queue_records: AtomicU64,
     queue_bytes: AtomicU64,
     round_trip_us: AtomicI64,
@@ -61,6 +63,15 @@ impl Health {
         }
         let voice = self.voice();
         (voice.reach == Reach::Lost).then(|| voice.last_error.clone().unwrap_or_default())
+    }
+
+    /// A topic was missing, and the relay makes it: a record waits for that, and nothing is wrong yet.
+    pub fn is_making_topic(&self) -> bool {
+        self.making_topic.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn makes_topic(&self, making: bool) {
+        self.making_topic.store(making, Ordering::Relaxed);
     }
 
     pub fn queue_records(&self) -> u64 {

@@ -17,6 +17,7 @@ mod dead_letters;
 mod delivery;
 mod failover;
 mod faults;
+mod fresh;
 mod housekeeping;
 mod journal;
 mod kill_points;

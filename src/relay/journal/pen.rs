@@ -13,7 +13,7 @@ use crate::journal::Entry;
 use crate::kafka::{self, DeliveryReports, Fate, Options as KafkaOptions, Publisher};
 use crate::relay::RelayError;
 use crate::relay::error::Undelivered;
-use crate::relay::outbound::until;
+use crate::relay::outbound::every;
 use crate::router::Record;
 
 /// One record is under way at a time.
@@ -38,6 +38,28 @@ pub(super) enum Silence {
     /// No broker can be reached, in librdkafka's last words.
     NoBroker(String),
     NoAnswer,
+}
+
+/// Nothing comes back. While the topic is made that is no sign, for as long as any topic may take.
+struct Wait {
+    since: Instant,
+    grace_until: Instant,
+}
+
+impl Wait {
+    fn new(now: Instant, topic_timeout: Duration) -> Self {
+        Self {
+            since: now,
+            grace_until: now + topic_timeout,
+        }
+    }
+
+    fn is_long(&mut self, is_making: bool, now: Instant) -> bool {
+        if is_making && now < self.grace_until {
+            self.since = now;
+        }
+        now.saturating_duration_since(self.since) >= PATIENCE
+    }
 }
 
 impl Pen {
@@ -68,7 +90,8 @@ impl Pen {
         self.next = Ticket(ticket.0 + 1);
         producer.0.resume();
         producer.0.send(vec![(ticket, self.record(entry))]);
-        let mut look_at = Instant::now() + PATIENCE;
+        let mut wait = Wait::new(Instant::now(), self.kafka.topic_timeout);
+        let mut looks = every(LOOK_INTERVAL);
         loop {
             tokio::select! {
                 reports = producer.1.recv() => {
@@ -89,10 +112,13 @@ impl Pen {
                         Some(Fate::NotSent) => return Err(None),
                     }
                 }
-                () = until(Some(look_at)) => {
-                    look_at = Instant::now() + LOOK_INTERVAL;
-                    let outage = producer.0.health().outage();
-                    silent(outage.map_or(Silence::NoAnswer, Silence::NoBroker));
+                now = looks.tick() => {
+                    let health = producer.0.health();
+                    let outage = health.outage();
+                    let is_making = health.is_making_topic() && outage.is_none();
+                    if wait.is_long(is_making, now) {
+                        silent(outage.map_or(Silence::NoAnswer, Silence::NoBroker));
+                    }
                 }
             }
         }
@@ -135,5 +161,29 @@ pub async fn write_once(
             after: patience,
             reason,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_that_is_made_is_waited_for_and_not_for_ever() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut wait = Wait::new(start, Duration::from_secs(10));
+        // Made after four: what comes behind it has a patience of its own.
+        let told = [(2, true), (4, true), (6, false), (7, false)]
+            .map(|(seconds, is_making)| wait.is_long(is_making, at(seconds)));
+        assert_eq!(told, [false, false, false, true]);
+        let mut wait = Wait::new(start, Duration::from_secs(10));
+        let told = [9, 11, 12].map(|seconds| wait.is_long(true, at(seconds)));
+        assert_eq!(told, [false, false, true]);
+        let mut wait = Wait::new(start, Duration::from_secs(10));
+        assert!(
+            wait.is_long(false, start + PATIENCE),
+            "a topic that is there"
+        );
     }
 }
