@@ -51,7 +51,7 @@ impl Past<'_> {
         let entry = match (self.entry, knowledge) {
             (None, _) | (_, Knowledge::None | Knowledge::Dropped) => self.anew(server, slot),
             (Some(entry), Knowledge::Known { .. } | Knowledge::Ahead { .. }) => {
-                let entry = entry.kept();
+                let entry = entry.taken_over();
                 if entry.timeline == server.timeline {
                     entry
                 } else {

@@ -56,7 +56,7 @@ impl Claim {
 
     /// To be written once the slot stands at `stands`, where the journal does not cover that.
     pub fn advanced(&self, stands: Lsn) -> Option<Entry> {
-        let entry = self.entry.kept();
+        let entry = self.entry.taken_over();
         (stands > self.shared()).then(|| entry.on_timeline(entry.timeline, stands))
     }
 }
@@ -142,7 +142,7 @@ mod tests {
         let here = claim(&known, &server(2, None), 100);
         assert_eq!(here.advanced(Lsn::new(200)), None);
         let to = Lsn::new(300);
-        assert_eq!(here.advanced(to), Some(known.at(to, 0)));
+        assert_eq!(here.advanced(to), Some(known.taken_over().at(to, 0)));
         // Of a slot that was to be dropped and is there: it outranks the mark of the end.
         let kept = claim(&known.dropping(Lsn::new(200)), &server(2, None), 100);
         let advanced = kept.advanced(to).unwrap();
@@ -150,7 +150,7 @@ mod tests {
         // The slot stood beyond: what it had skipped is given up with the rest.
         let moved = claim(&known, &server(2, None), 250);
         assert_eq!(moved.shared(), Lsn::new(200));
-        assert_eq!(moved.advanced(to), Some(known.at(to, 0)));
+        assert_eq!(moved.advanced(to), Some(known.taken_over().at(to, 0)));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::lsn::Lsn;
 pub struct Entry {
     /// Of the format.
     version: u32,
-    /// Higher with each new slot and each gap that somebody has accepted: positions of an earlier
-    /// one say nothing any more.
+    /// Higher with each lead, each new slot and each gap that somebody has accepted: what an earlier one
+    /// says, however late it comes, says nothing any more.
     pub generation: u64,
     pub system_id: String,
     pub timeline: u32,
@@ -95,16 +95,24 @@ impl Entry {
         }
     }
 
-    /// The same, of a slot that is there after all.
-    pub fn kept(&self) -> Self {
-        match self.state {
-            SlotState::Kept => self.clone(),
-            SlotState::Dropping | SlotState::Dropped => Self {
-                generation: self.generation + 1,
-                state: SlotState::Kept,
-                ..self.clone()
-            },
+    /// The same, of a slot that is there and has another leader. The last one may be frozen, and thaw
+    /// with a position or a mark of the end still to write: the slot lives on in spite of it.
+    pub fn taken_over(&self) -> Self {
+        Self {
+            generation: self.generation + 1,
+            state: SlotState::Kept,
+            ..self.clone()
         }
+    }
+
+    /// Whether it says of the slot what the other one says, whoever has the lead.
+    pub fn claims_as(&self, other: &Self) -> bool {
+        let generation = self.generation;
+        *self
+            == Self {
+                generation,
+                ..other.clone()
+            }
     }
 
     /// The same slot on the timeline that the server is on now.
@@ -228,7 +236,7 @@ mod tests {
             entry(1, 1, 30).on_timeline(2, Lsn::new(5)),
             dropping.clone(),
             dropping.dropped(),
-            dropping.kept(),
+            dropping.taken_over(),
             entry(2, 1, 9),
         ];
         for (place, newer) in rising.iter().enumerate() {

@@ -34,12 +34,12 @@ impl Begins {
     }
 
     /// The stream begins at `confirmed`, of a slot that may be new. And whether the journal has that
-    /// already.
+    /// already, of an earlier lead.
     pub(super) fn at(mut self, confirmed: Lsn, is_new: bool) -> (Entry, bool) {
         if is_new {
             (self.entry.slot_lsn, self.entry.confirmed_lsn) = (confirmed, confirmed);
         }
-        let is_there = self.read.as_ref() == Some(&self.entry);
+        let is_there = self.read.is_some_and(|read| read.claims_as(&self.entry));
         (self.entry, is_there)
     }
 }
@@ -351,6 +351,10 @@ impl Relay {
             }
             if let Some(handover) = &mut self.handover {
                 handover.begin(&entry);
+            }
+            // Of this lead: nothing waits for it, as it claims nothing new.
+            if is_there {
+                writer.want(&entry, entry.confirmed_lsn, false);
             }
             self.journal = Some(Journal::new(writer, entry));
         }

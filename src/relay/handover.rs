@@ -128,10 +128,13 @@ impl Handover {
     /// Whether the slot may be as the connector left it. One that a relay has streamed from, and that
     /// nobody has moved since, is not: events that the connector has never seen lie before its offset.
     pub(super) fn may_matter(&self, read: Option<&Entry>, judged: &Result<Knowledge, Gap>) -> bool {
-        let key = |entry: &Entry| (entry.generation, entry.confirmed_lsn);
         match judged {
             Ok(Knowledge::Known { .. } | Knowledge::Ahead { .. }) => {
-                self.begun.is_some() && self.begun.as_ref().map(key) == read.map(key)
+                // The entry that this process began with may not have got into the journal yet.
+                let begun = self.begun.as_ref().zip(read);
+                begun.is_some_and(|(begun, read)| {
+                    read.generation <= begun.generation && read.confirmed_lsn == begun.confirmed_lsn
+                })
             }
             Ok(Knowledge::None | Knowledge::Dropped) | Err(_) => true,
         }

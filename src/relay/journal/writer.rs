@@ -74,7 +74,7 @@ impl Writer {
     }
 
     /// A position of the stream.
-    pub(super) fn want(&self, entry: &Entry, lsn: Lsn, urgent: bool) {
+    pub(in crate::relay) fn want(&self, entry: &Entry, lsn: Lsn, urgent: bool) {
         let haste = if urgent { Haste::Urgent } else { Haste::None };
         let entry = Some(entry.at(lsn, now_ms()));
         self.wanted.send_replace(Wanted { entry, haste });

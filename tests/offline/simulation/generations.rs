@@ -1,7 +1,7 @@
 //! The journal over many starts: whoever touches the slot while no relay runs, wherever a start or a
 //! stop is cut off, and whatever a frozen leader still writes.
 
-use outboxd::journal::{Claim, Entry, Found, Gap, Knowledge, Past, Server, SlotState};
+use outboxd::journal::{Claim, Entry, Found, Gap, Knowledge, Past, Server, SlotState, judge};
 use outboxd::lsn::Lsn;
 
 use super::{Chance, seeds};
@@ -27,6 +27,7 @@ fn what_happens_to_the_slot_behind_the_relays_back_is_noticed_and_nothing_else_i
             calm,
             by_hand,
             refused,
+            late_marks,
         } = world.seen;
         total.gaps += gaps;
         total.accepted += accepted;
@@ -34,10 +35,12 @@ fn what_happens_to_the_slot_behind_the_relays_back_is_noticed_and_nothing_else_i
         total.calm += calm;
         total.by_hand += by_hand;
         total.refused += refused;
+        total.late_marks += late_marks;
     }
     println!("{total:?}");
     let least = total.gaps.min(total.accepted).min(total.drops);
     let least = least.min(total.by_hand).min(total.refused);
+    let least = least.min(total.late_marks);
     assert!(
         trace || least.min(total.calm) > 0,
         "too quiet to prove anything"
@@ -52,6 +55,7 @@ struct Seen {
     calm: u64,
     by_hand: u64,
     refused: u64,
+    late_marks: u64,
 }
 
 /// The server that a standby was promoted away from: somebody can still reach it.
@@ -68,8 +72,9 @@ struct World {
     trace: bool,
     /// Every record under the key, oldest first.
     topic: Vec<Entry>,
-    /// What a frozen leader may still write.
-    late: Vec<Entry>,
+    /// What a frozen leader may still write, and how many leaders there were before it wrote.
+    late: Vec<(Entry, u64)>,
+    leaders: u64,
     system: u64,
     timeline: u32,
     /// Where each earlier timeline was left.
@@ -103,6 +108,7 @@ impl World {
             trace,
             topic: Vec::new(),
             late: Vec::new(),
+            leaders: 0,
             system: 1,
             timeline: 1,
             history: Vec::new(),
@@ -128,15 +134,14 @@ impl World {
     fn step(&mut self, seed: u64) {
         let choice = self.random.below(16);
         self.written += 1 + self.random.below(20) as u64;
+        if choice == 15 && !self.late.is_empty() {
+            return self.thaw();
+        }
         match (choice, self.running.take()) {
             (0..8, None) => self.start(seed),
             (8..12, None) => self.touch(),
-            (12, None) if !self.late.is_empty() => {
-                let at = self.random.below(self.late.len());
-                self.topic.push(self.late.swap_remove(at));
-            }
-            (13, None) => self.hand(None),
-            (14, None) => self.hand_on_the_one_left(),
+            (12, None) => self.hand(None),
+            (13, None) => self.hand_on_the_one_left(),
             (_, None) => {}
             (0..10, Some(entry)) => self.confirm(entry),
             (10..12, Some(entry)) => self.stop_with_drop(entry),
@@ -149,6 +154,16 @@ impl World {
                 self.topic.last()
             );
         }
+    }
+
+    /// A frozen leader writes what it still had to write, also behind the entries of its successor.
+    fn thaw(&mut self) {
+        let at = self.random.below(self.late.len());
+        let (entry, leaders) = self.late.swap_remove(at);
+        self.seen.late_marks += u64::from(entry.state == SlotState::Dropping);
+        // Of the last leader it is its word; behind a successor it is nobody's.
+        self.truth.wanted_gone |= entry.state == SlotState::Dropping && leaders == self.leaders;
+        self.topic.push(entry);
     }
 
     /// Somebody else, while no relay runs.
@@ -301,6 +316,7 @@ impl World {
             }
         }
         self.topic.push(entry.clone());
+        self.leaders += 1;
         let covered = entry.confirmed_lsn.as_u64();
         self.truth = Truth {
             covered: Some(
@@ -328,7 +344,7 @@ impl World {
         if self.dies_here() {
             // Killed before it was sent, or frozen.
             if self.random.one_in(2) {
-                self.late.push(next);
+                self.late.push((next, self.leaders));
             }
             return;
         }
@@ -346,6 +362,10 @@ impl World {
     fn stop_with_drop(&mut self, entry: Entry) {
         let covered = self.truth.covered.unwrap_or_default();
         let dropping = entry.dropping(Lsn::new(covered));
+        if self.dies_here() {
+            self.late.push((dropping, self.leaders));
+            return;
+        }
         self.topic.push(dropping.clone());
         self.truth.wanted_gone = true;
         if self.dies_here() || self.random.one_in(3) {
@@ -490,4 +510,36 @@ fn a_mark_of_the_end_outlives_what_a_frozen_leader_still_writes() {
         (newest.state, newest.confirmed_lsn),
         (SlotState::Dropping, Lsn::new(30))
     );
+}
+
+#[test]
+fn a_mark_that_a_frozen_leader_writes_behind_its_successor_says_nothing_of_the_slot() {
+    let server = Server {
+        system_id: "1",
+        timeline: 1,
+        database: "shop",
+        slot: "outbox",
+        written: Lsn::new(100),
+        left_at: None,
+    };
+    let frozen = Entry::first(1, &server, Lsn::new(10)).at(Lsn::new(20), 0);
+    let past = Past {
+        entry: Some(&frozen),
+        generation: 1,
+    };
+    let successor = past.begin(&server, Some(Lsn::new(20)), |_| false);
+    let successor = successor.unwrap().entry;
+    let topic = [
+        frozen.clone(),
+        successor.clone(),
+        successor.at(Lsn::new(60), 0),
+        frozen.dropping(Lsn::new(20)),
+    ];
+    let newest = topic.into_iter().reduce(Entry::newest).unwrap();
+    assert_eq!(newest, successor.at(Lsn::new(60), 0));
+    let judged = |stands: Option<u64>| judge(Some(&newest), &server, stands.map(Lsn::new));
+    let fits = Knowledge::Known { repeats_from: None };
+    assert_eq!(judged(Some(60)), Ok(fits));
+    // Dropped by hand: it was not the leader who did it.
+    assert!(matches!(judged(None), Err(Gap::Missing { .. })));
 }
