@@ -7,6 +7,7 @@
 mod support;
 
 mod debezium;
+mod journal;
 mod routing;
 mod takeover;
 
@@ -41,7 +42,8 @@ async fn main() {
             return takeover::measure(way.as_deref(), runs).await;
         }
         Some("debezium") => return debezium::measure().await,
-        Some(other) => panic!("takeover, debezium or nothing, not {other}"),
+        Some("journal") => return journal::measure().await,
+        Some(other) => panic!("takeover, debezium, journal or nothing, not {other}"),
         None => {}
     }
     println!("| measurement | value |\n|---|---|");
@@ -99,27 +101,7 @@ async fn drain() {
     let reader_seconds = began.elapsed().as_secs_f64();
     assert!(status.success(), "pg_recvlogical: {status}");
 
-    let began = Instant::now();
-    let args: Vec<String> = [
-        "run".to_owned(),
-        "--until=current".to_owned(),
-        format!("--set=postgres.url={}", postgres.url()),
-        "--set=slot.name=outbox".to_owned(),
-        "--set=publication.name=outbox".to_owned(),
-        "--set=outbox.headers=seq".to_owned(),
-        format!("--set=kafka.bootstrap.servers={}", kafka.servers()),
-    ]
-    .into();
-    let relay = Relay::start_with(&args, &[]);
-    let pid = relay.pid();
-    let (mut peak_kib, mut ticks) = (0, 0);
-    while let Some((kib, cpu)) = usage(pid) {
-        (peak_kib, ticks) = (kib.max(peak_kib), cpu.max(ticks));
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let relay_seconds = began.elapsed().as_secs_f64();
-    let (status, log) = relay.wait();
-    assert!(status.success(), "{log:#?}");
+    let drained = drain_with(&postgres, &kafka, "outbox", &[]).await;
     let rate = |seconds: f64| (ROWS as f64 / seconds).round();
     println!(
         "| pg_recvlogical to /dev/null, {ROWS} rows, 100 a transaction | {} rows/s |",
@@ -127,17 +109,60 @@ async fn drain() {
     );
     println!(
         "| outboxd to one Kafka broker, start to exit | {} rows/s |",
-        rate(relay_seconds)
+        rate(drained.seconds)
     );
     println!(
         "| ratio outboxd / pg_recvlogical | {:.2} |",
-        reader_seconds / relay_seconds
+        reader_seconds / drained.seconds
     );
     println!(
         "| outboxd CPU seconds per million rows | {:.2} |",
-        ticks as f64 / TICKS_PER_SECOND / ROWS as f64 * 1e6
+        drained.cpu_seconds / ROWS as f64 * 1e6
     );
-    println!("| outboxd peak resident memory | {} MiB |", peak_kib / 1024);
+    println!(
+        "| outboxd peak resident memory | {} MiB |",
+        drained.peak_kib / 1024
+    );
+}
+
+struct Drained {
+    seconds: f64,
+    cpu_seconds: f64,
+    peak_kib: u64,
+}
+
+/// Everything that waits in the slot, from the start of a relay to its exit.
+async fn drain_with(postgres: &Postgres, kafka: &Kafka, slot: &str, also: &[&str]) -> Drained {
+    let began = Instant::now();
+    let settings = [
+        format!("postgres.url={}", postgres.url()),
+        format!("slot.name={slot}"),
+        "publication.name=outbox".to_owned(),
+        "outbox.headers=seq".to_owned(),
+        format!("kafka.bootstrap.servers={}", kafka.servers()),
+    ];
+    let settings = settings.iter().map(String::as_str);
+    let settings = settings.chain(also.iter().copied());
+    let args: Vec<String> = ["run", "--until=current"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(settings.map(|setting| format!("--set={setting}")))
+        .collect();
+    let relay = Relay::start_with(&args, &[]);
+    let pid = relay.pid();
+    let (mut peak_kib, mut ticks) = (0, 0);
+    while let Some((kib, cpu)) = usage(pid) {
+        (peak_kib, ticks) = (kib.max(peak_kib), cpu.max(ticks));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let (status, log) = relay.wait();
+    assert!(status.success(), "{log:#?}");
+    Drained {
+        seconds,
+        cpu_seconds: ticks as f64 / TICKS_PER_SECOND,
+        peak_kib,
+    }
 }
 
 /// A hundred rows of 300 bytes a transaction.

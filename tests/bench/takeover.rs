@@ -132,7 +132,7 @@ pub(crate) async fn measure(way: Option<&str>, runs: usize) {
     println!("| leader goes by | runs | shortest | median | longest |\n|---|---|---|---|---|");
     for (name, title, end) in WAYS {
         if is_meant(name) {
-            row(title, between_instances(runs, end).await);
+            row(title, between_instances(runs, end, &[]).await);
         }
     }
     if is_meant(FAILOVER) {
@@ -152,7 +152,16 @@ fn row(name: &str, mut holes: Vec<Duration>) {
     );
 }
 
-async fn between_instances(runs: usize, end: fn(&Relay, &TcpProxy)) -> Vec<Duration> {
+/// With settings beside the usual ones.
+pub(crate) async fn after_kills(runs: usize, also: &[&str]) -> Vec<Duration> {
+    between_instances(runs, |leader, _| leader.signal("KILL"), also).await
+}
+
+async fn between_instances(
+    runs: usize,
+    end: fn(&Relay, &TcpProxy),
+    also: &[&str],
+) -> Vec<Duration> {
     let scene = Scene::open(Version::V18, &[]).await;
     let start = || {
         let line = TcpProxy::start(scene.postgres.port);
@@ -160,7 +169,7 @@ async fn between_instances(runs: usize, end: fn(&Relay, &TcpProxy)) -> Vec<Durat
             "postgres.url=postgresql://postgres@127.0.0.1:{}/postgres",
             line.port()
         );
-        let settings = [url.as_str(), WAL_SENDER_TIMEOUT];
+        let settings = [&[url.as_str(), WAL_SENDER_TIMEOUT], also].concat();
         (Relay::start(&scene.postgres, &scene.kafka, &settings), line)
     };
     let mut leader = start();
