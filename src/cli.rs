@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::kafka::is_valid_name;
+
 /// Relays a PostgreSQL outbox table to Kafka through one logical replication slot.
 #[derive(Debug, Parser)]
 #[command(name = "outboxd", version)]
@@ -73,7 +75,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = humantime::parse_duration)]
     pub outage: Duration,
     /// A topic that events go to, beside that of the table's first row; may be repeated
-    #[arg(long, value_name = "TOPIC")]
+    #[arg(long, value_name = "TOPIC", value_parser = topic_name)]
     pub topic: Vec<String>,
     /// Lines for people or one JSON object
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
@@ -249,7 +251,7 @@ pub struct RedriveArgs {
     #[command(flatten)]
     pub config: ConfigArgs,
     /// The dead-letter topic, instead of the configured one
-    #[arg(long, value_name = "TOPIC")]
+    #[arg(long, value_name = "TOPIC", value_parser = topic_name)]
     pub topic: Option<String>,
     /// Only the dead letters of these events; may be repeated
     #[arg(long, value_name = "ID")]
@@ -260,6 +262,14 @@ pub struct RedriveArgs {
     /// Say what would be published, as far as the brokers can be asked, and publish nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// A name that Kafka allows: brokers would be blamed for another one.
+fn topic_name(text: &str) -> Result<String, String> {
+    match is_valid_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a topic's name has 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-', and is not . or ..".to_owned()),
+    }
 }
 
 #[derive(Args, Debug)]

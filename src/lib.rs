@@ -14,7 +14,7 @@
 //!
 //! Pure rooms (no socket, clock, thread or log line): [`lsn`], [`timestamp`], [`secret`], [`reader`], [`java`],
 //! [`wire`], [`pgoutput`], [`outbox`], [`router`], [`ack`], [`pipeline`], [`journal`], [`connect`].
-//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`check`], [`redrive`], [`shadow`], [`setup`], [`slot`], [`snapshot`], [`status`], [`demo`], [`healthcheck`].
+//! Shell: [`postgres`], [`kafka`], [`relay`], [`observe`]. Edge: [`config`], [`cli`], [`errand`], [`check`], [`redrive`], [`shadow`], [`setup`], [`slot`], [`snapshot`], [`status`], [`demo`], [`healthcheck`].
 
 pub mod ack;
 pub mod check;
@@ -22,6 +22,7 @@ pub mod cli;
 pub mod config;
 pub mod connect;
 pub mod demo;
+pub mod errand;
 pub mod healthcheck;
 pub mod java;
 pub mod journal;

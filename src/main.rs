@@ -10,10 +10,13 @@ use outboxd::cli::{
     SnapshotArgs, StatusArgs, UntilArg, exit,
 };
 use outboxd::config::{self, Config, ConfigError, Sources};
+use outboxd::errand::Errand;
 use outboxd::observe::{
     Metrics, Problem, ShownSetting, Status, Supervisor, answer, init_logging, remark, say, serve,
 };
+use outboxd::postgres;
 use outboxd::relay::{Ended, Relay, RelayError, RunOptions, Sink, Until, View, stop_on_signals};
+use outboxd::snapshot::Wish;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -140,7 +143,9 @@ async fn start(config: Config, args: &RunArgs) -> Result<Ended, Problem> {
 
 fn check(args: &CheckArgs) -> u8 {
     match read(&args.config, true) {
-        Ok(config) => on_terminal(outboxd::check::run(config, args)),
+        Ok(config) => on_errand(&config, &config.postgres, async |errand| {
+            outboxd::check::run(&config, args, errand).await
+        }),
         Err(error) => {
             if args.format == ReportFormat::Json {
                 // What is wrong with the configuration is said on standard error, too.
@@ -170,7 +175,9 @@ fn setup(args: &SetupArgs) -> u8 {
         return exit::CONFIG;
     };
     let administrator = administrator.postgres;
-    on_terminal(outboxd::setup::run(&config, &administrator, args))
+    on_errand(&config, &administrator, async |errand| {
+        outboxd::setup::run(&config, &administrator, args, errand).await
+    })
 }
 
 fn healthcheck(args: &HealthcheckArgs) -> u8 {
@@ -191,7 +198,9 @@ fn redrive(args: &RedriveArgs) -> u8 {
     let Some(config) = load(&args.config, true) else {
         return exit::CONFIG;
     };
-    on_terminal(outboxd::redrive::run(config, args))
+    on_errand(&config, &config.postgres, async |errand| {
+        outboxd::redrive::run(&config, args, errand).await
+    })
 }
 
 fn slot(command: &SlotCommand) -> u8 {
@@ -200,11 +209,9 @@ fn slot(command: &SlotCommand) -> u8 {
     let Some(config) = load(config, true) else {
         return exit::CONFIG;
     };
-    on_terminal(async {
-        match command {
-            SlotCommand::Drop(args) => outboxd::slot::drop(&config, args).await,
-            SlotCommand::Advance(args) => outboxd::slot::advance(&config, args).await,
-        }
+    on_errand(&config, &config.postgres, async |errand| match command {
+        SlotCommand::Drop(args) => outboxd::slot::drop(&config, args, errand).await,
+        SlotCommand::Advance(args) => outboxd::slot::advance(&config, args, errand).await,
     })
 }
 
@@ -215,7 +222,16 @@ fn snapshot(args: &SnapshotArgs) -> u8 {
     if let Err(error) = init_logging(&config.log) {
         return report_config(&format!("log.level: {error}"));
     }
-    on_terminal(outboxd::snapshot::run(config, args))
+    let wish = match Wish::of(&config, args) {
+        Ok(wish) => wish,
+        Err(problem) => {
+            print_problem(&problem);
+            return exit::USAGE;
+        }
+    };
+    on_errand(&config, &config.postgres, async |errand| {
+        outboxd::snapshot::run(&config, wish, errand).await
+    })
 }
 
 fn shadow(args: &ShadowArgs) -> u8 {
@@ -225,7 +241,9 @@ fn shadow(args: &ShadowArgs) -> u8 {
     if let Err(error) = init_logging(&config.log) {
         return report_config(&format!("log.level: {error}"));
     }
-    on_terminal(outboxd::shadow::run(config, args))
+    on_errand(&config, &config.postgres, async |errand| {
+        outboxd::shadow::run(&config, args, errand).await
+    })
 }
 
 fn load(args: &ConfigArgs, needs_kafka: bool) -> Option<Config> {
@@ -246,7 +264,10 @@ fn read(args: &ConfigArgs, needs_kafka: bool) -> Result<Config, ConfigError> {
         set: args.set.clone(),
         needs_kafka,
     };
-    config::load(&sources, std::env::vars())
+    config::load(
+        &sources,
+        config::variables(std::env::vars_os())?.into_iter(),
+    )
 }
 
 /// The files alone count: what this process's environment sets for a relay is not theirs.
@@ -256,7 +277,10 @@ fn convert(args: &ConvertArgs) -> u8 {
         worker: args.worker.clone(),
         ..Sources::default()
     };
-    let environment = std::env::vars().filter(|(name, _)| !name.starts_with("OUTBOXD_"));
+    let environment = std::env::vars_os().filter_map(|(name, value)| {
+        let text = name.into_string().ok().zip(value.into_string().ok());
+        text.filter(|(name, _)| !name.starts_with("OUTBOXD_"))
+    });
     match config::load(&sources, environment) {
         Ok(config) => match answer(&config::to_toml(&config)) {
             Ok(()) => exit::DRAINED,
@@ -301,6 +325,20 @@ fn on_terminal(work: impl Future<Output = Result<u8, Problem>>) -> u8 {
     on_runtime(work).unwrap_or_else(|problem| {
         print_problem(&problem);
         exit::FAILED
+    })
+}
+
+/// The same for one that opens sessions by `options`: it can be stopped, and speaks of settings as the
+/// operator's files do.
+fn on_errand(
+    config: &Config,
+    options: &postgres::Options,
+    work: impl AsyncFnOnce(&Errand) -> Result<u8, Problem>,
+) -> u8 {
+    on_terminal(async {
+        let errand = Errand::begin(&options.sessions)?;
+        let ended = work(&errand).await;
+        ended.map_err(|problem| problem.reworded(|text| config.door.reword(text)))
     })
 }
 

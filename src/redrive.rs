@@ -14,6 +14,7 @@ use tokio_postgres::Client;
 use crate::ack::Ticket;
 use crate::cli::{RedriveArgs, exit};
 use crate::config::Config;
+use crate::errand::{Errand, KAFKA, POSTGRES, Progress, Stopped};
 use crate::kafka::{
     DeliveryReports, Fate, GroupOffsets, Offsets, Publisher, ReadError, Reading, StoredRecord,
     Trial,
@@ -27,10 +28,13 @@ use crate::router::{EventRouter, Record, Routed};
 
 /// How long Kafka may be silent, beside the time that a record may wait for its topic.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a stop waits for what it does last.
+const AT_A_STOP: Duration = Duration::from_secs(2);
 /// Letters that are read ahead.
 const QUEUE: usize = 16;
 
-pub async fn run(mut config: Config, args: &RedriveArgs) -> Result<u8, Problem> {
+pub async fn run(config: &Config, args: &RedriveArgs, errand: &Errand) -> Result<u8, Problem> {
+    let mut config = config.clone();
     let named = args.topic.as_deref().map(Arc::from);
     let Some(topic) = named.or(config.router.dead_letter_topic.take()) else {
         return Err(problem(
@@ -39,23 +43,26 @@ pub async fn run(mut config: Config, args: &RedriveArgs) -> Result<u8, Problem> 
         ));
     };
     config.router.dead_letter_topic = Some(Arc::clone(&topic));
-    let (group, mut letters) = open(&config, &topic).await?;
-    let mut redrive = Redrive::new(config, args)?;
-    let ended = redrive.all(&mut letters, args).await;
+    let opened = errand.attend(open(&config, &topic, errand)).await;
+    let (group, mut letters) = opened.map_err(nothing_published)??;
+    let mut redrive = Redrive::new(config, args, errand)?;
+    let ended = errand.attend(redrive.all(&mut letters, args)).await;
     redrive.say_summary();
-    let moved: Offsets = redrive.moved();
     if !args.dry_run {
-        let committed = tokio::task::spawn_blocking(move || group.commit(&moved)).await;
-        if let Ok(Err(error)) = committed {
-            return Err(problem(
-                format!("the position could not be stored: {error}"),
-                "Grant Read on the group, or the same letters are published again the next time."
-                    .to_owned(),
-            ));
-        }
+        store(group, redrive.moved(), errand).await?;
     }
-    redrive.publisher.close(PATIENCE).await;
-    ended?;
+    let patience = if errand.is_stopped() {
+        AT_A_STOP
+    } else {
+        PATIENCE
+    };
+    redrive.publisher.close(patience).await;
+    ended.map_err(|stopped| {
+        stopped.with(
+            "What was acknowledged is done; the rest stays.",
+            "Run it again: it goes on where this one ended.",
+        )
+    })??;
     if redrive.read_to_end && !redrive.unmet.is_empty() {
         return Err(not_met(&topic, &redrive.unmet));
     }
@@ -66,10 +73,43 @@ pub async fn run(mut config: Config, args: &RedriveArgs) -> Result<u8, Problem> 
     })
 }
 
+fn nothing_published(stopped: Stopped) -> Problem {
+    stopped.with("Nothing was published.", "Run it again.")
+}
+
+/// Also at a stop, but not for long then.
+async fn store(group: GroupOffsets, moved: Offsets, errand: &Errand) -> Result<(), Problem> {
+    let _asked = errand.asks(KAFKA, "the group's position to be stored");
+    let storing = tokio::task::spawn_blocking(move || group.commit(&moved));
+    let stored = match errand.is_stopped() {
+        true => tokio::time::timeout(AT_A_STOP, storing).await.ok(),
+        false => errand.attend(storing).await.ok(),
+    };
+    match stored {
+        Some(Ok(Ok(()))) => Ok(()),
+        Some(Ok(Err(error))) => Err(not_stored(&error.to_string())),
+        Some(Err(error)) => Err(not_stored(&error.to_string())),
+        None => Err(not_stored("Kafka gave no answer before the end")),
+    }
+}
+
+fn not_stored(reason: &str) -> Problem {
+    problem(
+        format!("the position could not be stored: {reason}"),
+        "Grant Read on the group, or the same letters are published again the next time."
+            .to_owned(),
+    )
+}
+
 type Letters = mpsc::Receiver<Result<StoredRecord, ReadError>>;
 
 /// The letters from the group's position to where the topic ends now.
-async fn open(config: &Config, topic: &Arc<str>) -> Result<(GroupOffsets, Letters), Problem> {
+async fn open(
+    config: &Config,
+    topic: &Arc<str>,
+    errand: &Errand,
+) -> Result<(GroupOffsets, Letters), Problem> {
+    let asked = errand.asks(KAFKA, "the group's position");
     let (options, topic) = (config.kafka.clone(), Arc::clone(topic));
     let name = format!("{}.redrive", config.name);
     let opened = tokio::task::spawn_blocking(move || {
@@ -82,6 +122,7 @@ async fn open(config: &Config, topic: &Arc<str>) -> Result<(GroupOffsets, Letter
         .await
         .map_err(|error| Problem::new(error.to_string()))?;
     let (group, mut reading) = opened.map_err(unread)?;
+    drop(asked);
     let (sender, letters) = mpsc::channel(QUEUE);
     tokio::task::spawn_blocking(move || {
         while let Some(read) = reading.read().transpose() {
@@ -96,6 +137,7 @@ async fn open(config: &Config, topic: &Arc<str>) -> Result<(GroupOffsets, Letter
 
 struct Redrive {
     config: Config,
+    progress: Progress,
     dry_run: bool,
     router: EventRouter,
     client: Option<Client>,
@@ -149,12 +191,13 @@ enum Outcome {
 }
 
 impl Redrive {
-    fn new(config: Config, args: &RedriveArgs) -> Result<Self, Problem> {
+    fn new(config: Config, args: &RedriveArgs, errand: &Errand) -> Result<Self, Problem> {
         let started = Publisher::start(&config.kafka);
         let (publisher, reports) =
             started.map_err(|error| Problem::new(postgres::chain(&error)))?;
         Ok(Self {
             dry_run: args.dry_run,
+            progress: errand.progress().clone(),
             router: config.event_router(),
             client: None,
             described: None,
@@ -173,7 +216,10 @@ impl Redrive {
 
     async fn all(&mut self, letters: &mut Letters, args: &RedriveArgs) -> Result<(), Problem> {
         loop {
-            let Some(read) = letters.recv().await else {
+            let asked = self.progress.asks(KAFKA, "the next dead letter");
+            let read = letters.recv().await;
+            drop(asked);
+            let Some(read) = read else {
                 self.read_to_end = true;
                 return Ok(());
             };
@@ -230,6 +276,7 @@ impl Redrive {
             return Ok(());
         }
         let failed = |error| RelayError::from(error).problem();
+        let _asked = self.progress.asks(POSTGRES, "the columns of a row's table");
         let client = match self.client.take() {
             Some(client) => client,
             None => postgres::connect(&self.config.postgres)
@@ -256,6 +303,7 @@ impl Redrive {
         self.next_ticket = Ticket(ticket.0 + 1);
         self.publisher.send(vec![(ticket, Arc::new(record))]);
         let patience = PATIENCE + self.config.kafka.topic_timeout;
+        let _asked = self.progress.asks(KAFKA, "the answer to a record");
         let report = tokio::time::timeout(patience, self.reports.recv()).await;
         let reports = report.map_err(|_| {
             problem(
@@ -286,6 +334,7 @@ impl Redrive {
 
     async fn try_out(&mut self, record: Record) -> Result<Outcome, Problem> {
         let topic = Arc::clone(&record.topic);
+        let _asked = self.progress.asks(KAFKA, "a record's topic");
         let mut trial = self
             .trial
             .take()
@@ -443,7 +492,8 @@ mod tests {
             }
             drop(sender);
             let args = args(limit);
-            let mut redrive = Redrive::new(config.clone(), &args).unwrap();
+            let errand = Errand::begin(&config.postgres.sessions).unwrap();
+            let mut redrive = Redrive::new(config.clone(), &args, &errand).unwrap();
             redrive.all(&mut receiver, &args).await.unwrap();
             let found = (redrive.read_to_end, redrive.unmet.len());
             assert_eq!(found, (read_to_end, 1), "{limit:?}, {letters} letters");

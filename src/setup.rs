@@ -5,6 +5,7 @@ use postgres_protocol::password::scram_sha_256;
 use crate::check::{preflight, wanted_columns};
 use crate::cli::{SetupArgs, exit};
 use crate::config::Config;
+use crate::errand::{Errand, POSTGRES};
 use crate::observe::{Problem, answer, escaped, say};
 use crate::postgres::preflight::{SetupFacts, SetupKind, SetupStep, setup_steps};
 use crate::postgres::{self, PostgresError};
@@ -16,31 +17,61 @@ pub async fn run(
     config: &Config,
     administrator: &postgres::Options,
     args: &SetupArgs,
+    errand: &Errand,
 ) -> Result<u8, Problem> {
     let columns = wanted_columns(config);
     let wanted = preflight(config, &columns);
     let role = config.postgres.user.as_str();
     let steps = |facts| setup_steps(&wanted, role, &config.postgres.database, facts);
-    let client = match postgres::connect(administrator).await {
+    let asked = errand.asks(POSTGRES, "a session");
+    let connected = errand.attend(postgres::connect(administrator)).await?;
+    let client = match connected {
         Ok(client) => client,
-        Err(error) if args.apply => return Err(RelayError::from(error).problem()),
+        Err(error) if args.apply => return Err(problem_of(&error, args)),
         Err(error) => {
             say(&format!("-- The server was not looked at: {error}"));
+            if let Some(hint) = &problem_of(&error, args).hint {
+                say(&format!("-- {hint}"));
+            }
             say("-- This is for one on which nothing is prepared.");
             answer(&script(&steps(&SetupFacts::default())))?;
             return Ok(exit::DRAINED);
         }
     };
-    let facts = SetupFacts::read(&client, &wanted, role)
-        .await
+    asked.now("what it has");
+    let facts = errand.attend(SetupFacts::read(&client, &wanted, role));
+    let facts = facts
+        .await?
         .map_err(|error| RelayError::from(error).problem())?;
     let steps = steps(&facts);
     if !args.apply {
         answer(&script(&steps))?;
         return Ok(exit::DRAINED);
     }
-    apply(&client, config, &steps).await
+    asked.now("a change");
+    let applied = errand.attend(apply(&client, config, &steps)).await;
+    applied.unwrap_or_else(|stopped| {
+        Err(stopped.with(
+            "What is listed above is done and stays; the statement that was under way was cancelled.",
+            "Run it again: it does what is still missing.",
+        ))
+    })
 }
+
+/// An administrator is named by an option, which the relay's settings for passwords are not for.
+fn problem_of(error: &PostgresError, args: &SetupArgs) -> Problem {
+    let hint = match (error.is_about_a_password(), &args.administrator) {
+        (true, Some(_)) => Some(FOR_THE_ADMINISTRATOR.to_owned()),
+        _ => error.hint(),
+    };
+    Problem {
+        message: error.to_string(),
+        detail: error.detail(),
+        hint,
+    }
+}
+
+const FOR_THE_ADMINISTRATOR: &str = "Write the password into the URL of --as (postgresql://NAME:PASSWORD@HOST/DATABASE), or into the file that PGPASSFILE names.";
 
 fn script(steps: &[SetupStep]) -> String {
     let mut lines = Vec::new();

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::progress::Progress;
 use super::topics::{self, Purpose, Seen, TopicChecks};
 use crate::config::Config;
+use crate::errand::{KAFKA, Progress};
 use crate::journal::Entry;
 use crate::kafka::{self, Inspector};
 use crate::postgres;
 use crate::postgres::preflight::Check;
 use crate::relay;
 
-const SIDE: &str = "Kafka";
 const REACH_PATIENCE: Duration = Duration::from_secs(5);
 /// All questions for topics together.
 const TOPICS_PATIENCE: Duration = Duration::from_secs(30);
@@ -46,9 +45,9 @@ impl Target {
             (Position::Absent, _) => return Some(None),
             _ => return None,
         };
-        progress.asks(SIDE, "the journal's entry");
+        let asked = progress.asks(KAFKA, "the journal's entry");
         let read = relay::journal::read(config.kafka.clone(), journal).await;
-        progress.done(SIDE);
+        drop(asked);
         let read = read.and_then(|stored| stored.unreadable.map_or(Ok(stored.newest), Err));
         match read {
             Ok(entry) => Some(entry),
@@ -62,9 +61,8 @@ impl Target {
 
 /// Is there anyone to ask? Blocks.
 pub(super) fn reach(config: &Config, progress: &Progress) -> Result<usize, Check> {
-    progress.asks(SIDE, "the brokers");
+    let _asked = progress.asks(KAFKA, "the brokers");
     let reached = kafka::reach(&config.kafka, REACH_PATIENCE);
-    progress.done(SIDE);
     reached.map(|cluster| cluster.brokers).map_err(|error| {
         let servers = config.door.spell("kafka.bootstrap.servers");
         let hint = format!("Check {servers} and the security settings.");
@@ -101,15 +99,15 @@ pub(super) fn examine(
         }
     };
     let mut topics = TopicChecks::new(config, &inspector, brokers);
-    progress.asks(SIDE, "the topics of events");
+    let asked = progress.asks(KAFKA, "the topics of events");
     for topic in events {
         topics.look(topic, Purpose::Events);
     }
-    progress.asks(SIDE, "the dead-letter topic");
+    asked.now("the dead-letter topic");
     if let Some(topic) = &config.router.dead_letter_topic {
         topics.look(topic, Purpose::DeadLetters);
     }
-    progress.asks(SIDE, "the position journal");
+    asked.now("the position journal");
     if let Some(journal) = &config.relay.journal {
         target.position = match topics.look(&journal.topic, Purpose::Journal) {
             Seen::Missing => Position::Absent,
@@ -117,7 +115,6 @@ pub(super) fn examine(
             Seen::Unknown => Position::Hidden,
         };
     }
-    progress.done(SIDE);
     target.checks.append(&mut topics.checks);
     target
 }

@@ -7,7 +7,6 @@ mod converters;
 mod differences;
 mod handover;
 mod position;
-mod progress;
 mod report;
 mod sample;
 mod source;
@@ -23,11 +22,11 @@ pub use source::preflight;
 
 use crate::cli::{CheckArgs, ReportFormat, exit};
 use crate::config::{Config, ConfigError};
+use crate::errand::{Errand, KAFKA, Progress};
 use crate::observe::{Problem, answer};
 use crate::postgres::preflight::{Check, CheckOutcome};
 use brokers::Target;
 use differences::Met;
-use progress::Progress;
 use report::{Report, Section, Show};
 use source::Source;
 
@@ -40,8 +39,7 @@ struct Wanted {
     topics: Vec<Arc<str>>,
 }
 
-pub async fn run(config: Config, args: &CheckArgs) -> Result<u8, Problem> {
-    let progress = Progress::new();
+pub async fn run(config: &Config, args: &CheckArgs, errand: &Errand) -> Result<u8, Problem> {
     let wanted = Wanted {
         outage: args.outage,
         topics: args
@@ -50,10 +48,8 @@ pub async fn run(config: Config, args: &CheckArgs) -> Result<u8, Problem> {
             .map(|topic| topic.as_str().into())
             .collect(),
     };
-    let report = tokio::select! {
-        report = examine(&config, &wanted, &progress) => report,
-        never = progress.tell() => match never {},
-    };
+    let report = errand.attend(examine(config, &wanted, errand.progress()));
+    let report = report.await?;
     answer(&text(&report, args))?;
     Ok(match report.outcome() {
         CheckOutcome::Error => exit::FAILED,
@@ -116,10 +112,8 @@ async fn examine(config: &Config, wanted: &Wanted, progress: &Progress) -> Repor
     let known = target.read(config, progress).await;
     let position = match (&known, &mut seen.walsender) {
         (Some(entry), Some(walsender)) => {
-            progress.asks("Kafka", "the connector's offset");
-            let position = position::check(config, walsender, entry.as_ref()).await;
-            progress.done("Kafka");
-            position
+            let _asked = progress.asks(KAFKA, "the connector's offset");
+            position::check(config, walsender, entry.as_ref()).await
         }
         (None, Some(_)) => handover::without_journal(config).into_iter().collect(),
         (_, None) => Vec::new(),

@@ -50,6 +50,8 @@ pub(super) async fn take(
         Ok(Ok(found)) => (found, Source::MadeUp("the table holds none".to_owned())),
         Ok(Err(error)) => (nothing(), Source::MadeUp(error.to_string())),
         Err(_) => {
+            // The server would wait on without us.
+            config.postgres.sessions.cancel().await;
             let error = ObjectError::Session(PostgresError::Silent { after: PATIENCE });
             (nothing(), Source::MadeUp(error.to_string()))
         }

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use super::Wanted;
 use super::columns::{self, UsedColumn};
-use super::progress::Progress;
 use super::sample::{self, Sample};
 use crate::config::Config;
+use crate::errand::{POSTGRES, Progress};
 use crate::lsn::Lsn;
 use crate::outbox::TypeCatalog;
 use crate::postgres::preflight::{Check, CheckOutcome, Examined, Preflight, WantedColumn, Wishes};
 use crate::postgres::table::OutboxTable;
 use crate::postgres::{self, PostgresError, ReplicationSession};
 
-const SIDE: &str = "PostgreSQL";
 /// Everything that is asked, beside the connection's own limit.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -45,17 +44,21 @@ pub(super) async fn examine(
     wanted: &Wanted,
     progress: &Progress,
 ) -> Result<Source, Check> {
-    progress.asks(SIDE, "a session");
+    let asking = progress.asks(POSTGRES, "a session");
     let client = postgres::connect(&config.postgres)
         .await
         .map_err(|error| failed(config, "connection", &error))?;
-    progress.asks(SIDE, "settings, outbox, publication and slot");
+    asking.now("settings, outbox, publication and slot");
     let asked = tokio::time::timeout(PATIENCE, Source::of(config, wanted, &client)).await;
+    if asked.is_err() {
+        // What the server waits for it would wait for without us.
+        config.postgres.sessions.cancel().await;
+    }
     let silent = Err(PostgresError::Silent { after: PATIENCE });
     let (mut source, examined) = asked
         .unwrap_or(silent)
         .map_err(|error| failed(config, "questions", &error))?;
-    progress.asks(SIDE, "a walsender");
+    asking.now("a walsender");
     if may_replicate(&source.checks) {
         match walsender(config, examined).await {
             Ok((check, walsender)) => {
@@ -67,7 +70,6 @@ pub(super) async fn examine(
                 .push(failed(config, "replication session", &error)),
         }
     }
-    progress.done(SIDE);
     Ok(source)
 }
 

@@ -69,6 +69,10 @@ impl<'a> TopicChecks<'a> {
     }
 
     pub(super) fn look(&mut self, topic: &str, purpose: Purpose) -> Seen {
+        if let Some(check) = self.of_another(topic, purpose) {
+            self.checks.push(check);
+            return Seen::Unknown;
+        }
         match self.inspector.topic(topic) {
             Ok(Some(seen)) => {
                 self.checks.push(self.found(topic, purpose, &seen));
@@ -87,6 +91,28 @@ impl<'a> TopicChecks<'a> {
                 Seen::Unknown
             }
         }
+    }
+
+    /// What the relay keeps for itself has other settings than a topic of events, and other readers.
+    fn of_another(&self, topic: &str, purpose: Purpose) -> Option<Check> {
+        let journal = self.config.relay.journal.as_ref();
+        let is_journal = journal.is_some_and(|journal| journal.topic == topic);
+        let letters = self.config.router.dead_letter_topic.as_deref();
+        let (what, setting) = match purpose {
+            Purpose::Events | Purpose::DeadLetters if is_journal => {
+                ("the position journal's topic", "position.topic")
+            }
+            Purpose::Events if letters == Some(topic) => {
+                ("the dead-letter topic", "errors.dead_letter.topic")
+            }
+            _ => return None,
+        };
+        let setting = self.config.door.spell(setting);
+        Some(Check::error(
+            purpose.name(),
+            format!("\"{topic}\" is {what}: it is not for events"),
+            format!("Name a topic that events go to, or give {setting} another one."),
+        ))
     }
 
     fn found(&self, topic: &str, purpose: Purpose, seen: &SeenTopic) -> Check {

@@ -1,16 +1,38 @@
 //! The process's environment, and `OUTBOXD_SECTION_KEY` in it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
-use super::Fault;
 use super::keys::{self, KEYS};
 use super::settings::Origin;
+use super::{ConfigError, Fault};
 
 /// Read once at start, so that nothing below reads it again.
 #[derive(Clone, Default)]
 pub(super) struct Environment(BTreeMap<String, String>);
 
 const PREFIX: &str = "OUTBOXD_";
+
+/// As text. What is none cannot be a setting: it is a fault where it is to be one, and no business of
+/// ours elsewhere.
+pub fn variables(
+    all: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<(String, String)>, ConfigError> {
+    let (mut found, mut faults) = (Vec::new(), Vec::new());
+    for (name, value) in all {
+        match (name.into_string(), value.into_string()) {
+            (Ok(name), Ok(value)) => found.push((name, value)),
+            (Ok(name), Err(_)) if name.starts_with(PREFIX) => {
+                faults.push(Fault::new(name, "the value is not UTF-8"));
+            }
+            _ => {}
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(found),
+        false => Err(ConfigError { faults }),
+    }
+}
 
 impl Environment {
     pub(super) fn new(variables: impl Iterator<Item = (String, String)>) -> Self {
@@ -80,4 +102,25 @@ fn key(rest: &str) -> Option<String> {
         .to_ascii_lowercase()
         .replace('_', ".");
     property.contains('.').then(|| format!("kafka.{property}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_a_fault_in_a_setting_and_nothing_elsewhere() {
+        let pair = |name: &str, value: &[u8]| (name.into(), OsString::from_vec(value.to_vec()));
+        let all = [pair("A", b"\xff"), pair("OUTBOXD_LOG_LEVEL", b"info")];
+        let found = variables(all.into_iter()).unwrap();
+        assert_eq!(found, [("OUTBOXD_LOG_LEVEL".to_owned(), "info".to_owned())]);
+        let all = [pair("OUTBOXD_POSTGRES_PASSWORD", b"\xff")];
+        let error = variables(all.into_iter()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "OUTBOXD_POSTGRES_PASSWORD: the value is not UTF-8"
+        );
+    }
 }

@@ -36,6 +36,7 @@ use environment::Environment;
 pub use connector::Written;
 pub use convert::to_toml;
 pub use door::Door;
+pub use environment::variables;
 pub use error::{ConfigError, Fault, Note};
 pub use keys::{KEYS, Key};
 pub use reference::{keys_reference, properties_reference};

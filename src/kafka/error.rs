@@ -186,29 +186,29 @@ impl DeliveryError {
         let topic = &self.topic;
         match &self.kind {
             Kind::TopicMissing => format!(
-                "Create the topic: kafka-topics.sh --create --topic {topic} --partitions N --replication-factor R. Or set topics.create to \"missing\", and the relay creates it. It is tried again by itself."
+                "Create the topic: kafka-topics.sh --create --topic {topic} --partitions N --replication-factor R. Or set topics.create to \"missing\", and the relay creates it."
             ),
             Kind::TopicInvalid => {
                 "Topic names have 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_', '-'. Correct the route, or the row's value.".to_owned()
             }
             Kind::TopicCollision { .. } => {
-                "Choose names that differ in more than '.' and '_', or delete the other topic. It is tried again by itself.".to_owned()
+                "Choose names that differ in more than '.' and '_', or delete the other topic.".to_owned()
             }
             Kind::TopicNotCreated(_) => format!(
-                "Grant Create on topic {topic} to the relay's principal and check the settings under topics, or create the topic by hand. It is tried again by itself."
+                "Grant Create on topic {topic} to the relay's principal and check the settings under topics, or create the topic by hand."
             ),
             Kind::TopicAuthorization => format!(
-                "Grant Write and Describe on topic {topic} to the relay's principal, and Create where the brokers are to make it. It is tried again by itself."
+                "Grant Write and Describe on topic {topic} to the relay's principal, and Create where the brokers are to make it."
             ),
             Kind::ClusterAuthorization => format!(
-                "Grant Write on topic {topic} to the relay's principal, and IdempotentWrite on the cluster where the brokers are too old to take the one for the other. It is tried again by itself."
+                "Grant Write on topic {topic} to the relay's principal, and IdempotentWrite on the cluster where the brokers are too old to take the one for the other."
             ),
             Kind::Authentication => "Check security.protocol and the sasl.* settings.".to_owned(),
             Kind::RecordTooLarge { limit: SizeLimit::Relay(_), .. } => {
                 "Raise message.max.bytes of the relay above the record's size, and max.message.bytes of the topic with it.".to_owned()
             }
             Kind::RecordTooLarge { limit: SizeLimit::Topic(_), .. } => format!(
-                "Raise max.message.bytes of topic {topic} above the record's size. It is tried again by itself."
+                "Raise max.message.bytes of topic {topic} above the record's size."
             ),
             Kind::InvalidPartition { .. } => {
                 "Correct the partition column, or add partitions to the topic.".to_owned()
@@ -223,15 +223,46 @@ impl DeliveryError {
                 "The records are sent again one by one, to find out which one is meant. If it was the batch: set batch.size of the relay below max.message.bytes of topic {topic}."
             ),
             Kind::RecordInvalid => format!(
-                "See the broker's log for the reason. A compacted topic takes no record without a key: check cleanup.policy of topic {topic} and the key's column. It is tried again by itself."
+                "See the broker's log for the reason. A compacted topic takes no record without a key: check cleanup.policy of topic {topic} and the key's column."
             ),
             Kind::RefusedByBroker(_) => {
-                "See the broker's log for the reason. It is tried again by itself.".to_owned()
+                "See the broker's log for the reason.".to_owned()
             }
             Kind::Purged | Kind::ProducerFatal(_) | Kind::Other(_) => {
-                "It is tried again by itself.".to_owned()
+                "Look at the brokers and their logs where it comes again.".to_owned()
             }
             Kind::Sink(_) => "Check where the output goes.".to_owned(),
+        }
+    }
+
+    /// What a relay sends again can be taken then, without a change of the relay's own.
+    pub fn may_heal(&self) -> bool {
+        use DeliveryErrorKind as Kind;
+        match &self.kind {
+            Kind::TopicMissing
+            | Kind::TopicCollision { .. }
+            | Kind::TopicNotCreated(_)
+            | Kind::TopicAuthorization
+            | Kind::ClusterAuthorization
+            | Kind::RecordTooLarge {
+                limit: SizeLimit::Topic(_),
+                ..
+            }
+            | Kind::RecordInvalid
+            | Kind::BatchRefused(_)
+            | Kind::RefusedByBroker(_)
+            | Kind::Purged
+            | Kind::ProducerFatal(_)
+            | Kind::Other(_) => true,
+            Kind::TopicInvalid
+            | Kind::Authentication
+            | Kind::RecordTooLarge {
+                limit: SizeLimit::Relay(_),
+                ..
+            }
+            | Kind::InvalidPartition { .. }
+            | Kind::InvalidTimestamp { .. }
+            | Kind::Sink(_) => false,
         }
     }
 

@@ -28,7 +28,8 @@ impl GroupOffsets {
     /// Where to go on; partitions without a position are left out.
     pub fn committed(&self, patience: Duration) -> Result<Offsets, ReadError> {
         let metadata = self.consumer.fetch_metadata(Some(&self.topic), patience);
-        let metadata = metadata.map_err(ReadError::Client)?;
+        let silence = |error| ReadError::of_question(&self.consumer, &self.topic, patience, error);
+        let metadata = metadata.map_err(silence)?;
         let mut wanted = TopicPartitionList::new();
         for topic in metadata.topics() {
             for partition in topic.partitions() {
@@ -39,7 +40,7 @@ impl GroupOffsets {
             return Ok(Offsets::new());
         }
         let found = self.consumer.committed_offsets(wanted, patience);
-        let found = found.map_err(ReadError::Client)?;
+        let found = found.map_err(silence)?;
         let known = found.elements().into_iter().filter_map(|element| {
             let Offset::Offset(offset) = element.offset() else {
                 return None;

@@ -274,7 +274,36 @@ pub(super) fn stored(message: &BorrowedMessage<'_>) -> StoredRecord {
     }
 }
 
+/// What librdkafka says at most while one question is asked.
+const EVENTS: usize = 64;
+
 impl ReadError {
+    /// Of a question that was asked once, with all of the patience.
+    pub(super) fn of_question(
+        consumer: &BaseConsumer<Listener>,
+        topic: &str,
+        after: Duration,
+        error: KafkaError,
+    ) -> Self {
+        use RDKafkaErrorCode as Code;
+        let topic = topic.into();
+        match error.rdkafka_error_code() {
+            Some(Code::OperationTimedOut | Code::BrokerTransportFailure | Code::AllBrokersDown) => {
+                for _ in 0..EVENTS {
+                    drop(consumer.poll(Duration::ZERO));
+                }
+                let reasons = consumer.context().take();
+                Self::Silent {
+                    topic,
+                    after,
+                    reasons,
+                }
+            }
+            Some(Code::TopicAuthorizationFailed) => Self::TopicAuthorization { topic },
+            _ => Self::Client(error),
+        }
+    }
+
     pub fn hint(&self) -> String {
         match self {
             Self::Client(_) | Self::Silent { .. } => {

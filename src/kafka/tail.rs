@@ -43,8 +43,11 @@ impl Tail {
         let consumer: BaseConsumer<Listener> = config
             .create_with_context(Listener::default())
             .map_err(ReadError::Client)?;
+        let deadline = Instant::now() + patience;
         let metadata = consumer.fetch_metadata(None, patience);
-        let metadata = metadata.map_err(ReadError::Client)?;
+        let metadata = metadata.map_err(|error| {
+            ReadError::of_question(&consumer, &format!("{prefix}*"), patience, error)
+        })?;
         let mut this = Self {
             consumer,
             prefix: prefix.to_owned(),
@@ -56,7 +59,7 @@ impl Tail {
         for topic in metadata.topics() {
             let name: Arc<str> = topic.name().into();
             let ends = match name.starts_with(prefix) && !name.starts_with("__") {
-                true => this.ends_of(topic, patience),
+                true => this.ends_of(topic, deadline.saturating_duration_since(Instant::now())),
                 false => BTreeMap::new(),
             };
             for partition in topic.partitions() {
@@ -65,13 +68,23 @@ impl Tail {
                 this.opened.insert(place, end);
             }
         }
+        // A topic whose end nobody was left to ask for would be read from a later one.
+        if Instant::now() >= deadline {
+            return Err(ReadError::Silent {
+                topic: format!("{prefix}*").into(),
+                after: patience,
+                reasons: this.consumer.context().take(),
+            });
+        }
         Ok(this)
     }
 
     /// A partition without a leader has none.
     fn ends_of(&self, topic: &MetadataTopic, timeout: Duration) -> BTreeMap<i32, i64> {
         let led = topic.partitions().iter().filter(|each| each.leader() >= 0);
+        let deadline = Instant::now() + timeout;
         let end = |id| {
+            let timeout = deadline.saturating_duration_since(Instant::now());
             let ends = self.consumer.fetch_watermarks(topic.name(), id, timeout);
             match ends {
                 Ok((_, high)) => Some((id, high)),

@@ -42,7 +42,8 @@ pub(super) struct Greeting {
 /// Opens a walsender session on the first host that fits.
 pub async fn connect_replication(options: &Options) -> Result<ReplicationSession, PostgresError> {
     first_that_fits(options, async |host, transport| {
-        let mut session = begin(options, host, transport).await?;
+        let session = begin(options, host, transport).await?;
+        let mut session = session.listed(&options.sessions);
         if let Some(check) = TargetCheck::of(options.target_session_attrs) {
             check.verdict(session.query_value(check.query).await?.as_deref())?;
         }
@@ -231,7 +232,7 @@ fn method_name(code: i32) -> String {
     }
 }
 
-const CANCEL_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const CANCEL_WITHIN: Duration = Duration::from_secs(10);
 
 /// Asks the server to cancel what a session is waiting for, over a connection of its own: in plain
 /// text, as libpq's `PQcancel` does. The server hangs up once it has passed the request on.

@@ -75,6 +75,9 @@ pub enum PostgresError {
 /// The server looks for the publication as the catalog was at the row that it decodes.
 const YOUNGER_PUBLICATION: &str = "The publication has to be older than everything that the slot still has to send. If it was dropped and made again, drop the slot and start again: the retained rows are published again, and events that were already deleted are lost.";
 
+/// The function of the server's source that looks for one (`pg_publication.c`, from 14 to 18).
+const OF_PUBLICATIONS: &str = "get_publication_oid";
+
 const POOLER: &str = "A pooler such as pgbouncer answers there. A replication session cannot be shared: put PostgreSQL's own address into postgres.url.";
 
 const NO_DATABASE: &str = "Check postgres.url and postgres.database. A database that was dropped has taken its replication slots with it: what was committed and not confirmed cannot be streamed any more.";
@@ -88,6 +91,19 @@ impl PostgresError {
                 attempts.last().and_then(|(_, error)| error.sqlstate())
             }
             _ => None,
+        }
+    }
+
+    /// None was given, or it is the wrong one.
+    pub fn is_about_a_password(&self) -> bool {
+        match self {
+            Self::PasswordMissing { .. } | Self::Scram { .. } => true,
+            Self::Server(message) => message.sqlstate == "28P01",
+            Self::Unreachable { attempts } => {
+                let mut errors = attempts.iter().map(|(_, error)| error);
+                errors.any(Self::is_about_a_password)
+            }
+            _ => false,
         }
     }
 
@@ -146,7 +162,7 @@ impl PostgresError {
                 return attempts.last().and_then(|(_, error)| error.hint());
             }
             Self::Connect { .. } | Self::ConnectTimeout { .. } => {
-                "Check postgres.host and postgres.port, that the server listens on that address (listen_addresses), and what lies between. It is tried again by itself."
+                "Check postgres.host and postgres.port, that the server listens on that address (listen_addresses), and what lies between."
             }
             Self::TlsRefused => "Set ssl = on in postgresql.conf, or sslmode to prefer.",
             Self::Tls { .. } => {
@@ -167,17 +183,29 @@ impl PostgresError {
                 "Name the primary's address, or several hosts to choose from."
             }
             Self::Closed | Self::Silent { .. } | Self::Io { .. } => {
-                "Look at the server's log and at proxies and networks between. It is tried again by itself."
+                "Look at the server's log and at proxies and networks between."
             }
-            Self::StreamEnded | Self::StoppingServer => {
-                "Nothing: it is connected to again once it is back."
-            }
+            Self::StreamEnded | Self::StoppingServer => "Wait until the server is back.",
             Self::Malformed(_) | Self::Unexpected { .. } => {
                 "See that no proxy or pooler stands between: it has to speak the replication protocol. Otherwise report this together with the server's version."
             }
             Self::Sql(_) => return None,
         };
         Some(hint.to_owned())
+    }
+
+    /// Of a statement that comes near rows: what the server says can be a trigger's or a function's, with
+    /// values of theirs, under any code that they like. Its code says what it is.
+    pub(crate) fn without_words(error: impl Into<Self>) -> Self {
+        match error.into() {
+            Self::Server(told) => Self::Server(Box::new(ServerMessage {
+                message: sqlstate::meaning(&told.sqlstate).to_owned(),
+                detail: None,
+                hint: None,
+                ..*told
+            })),
+            other => other,
+        }
     }
 
     /// The many ways in which a socket says that the other side is gone are one.
@@ -199,7 +227,10 @@ impl PostgresError {
 /// For what the server refuses without a hint of its own (PostgreSQL's manual, appendix A).
 fn for_code(message: &ServerMessage) -> Option<String> {
     let hint = match message.sqlstate.as_str() {
-        sqlstate::UNDEFINED_OBJECT => YOUNGER_PUBLICATION,
+        // A type or a slot can be undefined, too.
+        sqlstate::UNDEFINED_OBJECT if message.routine.as_deref() == Some(OF_PUBLICATIONS) => {
+            YOUNGER_PUBLICATION
+        }
         sqlstate::PROTOCOL_VIOLATION if message.message.contains("startup parameter") => POOLER,
         "28P01" => "Check the role's password.",
         "28000" => {
@@ -212,10 +243,12 @@ fn for_code(message: &ServerMessage) -> Option<String> {
         }
         "53400" => "Raise max_replication_slots, or drop a slot that nobody uses.",
         "55006" => {
-            "Stop the other reader of the slot, or end it: SELECT pg_terminate_backend(PID). It is tried again by itself."
+            "Stop the other reader of the slot, or end it: SELECT pg_terminate_backend(PID)."
         }
-        sqlstate::CANNOT_CONNECT_NOW => "Nothing: the server is starting or stopping.",
-        "57P01" | "57P02" => "Nothing: it is connected to again by itself.",
+        sqlstate::CANNOT_CONNECT_NOW => "Wait: the server is starting or stopping.",
+        "57P01" | "57P02" => {
+            "The server ended the session: it stops, or somebody ended it. Its log says why."
+        }
         _ => return None,
     };
     Some(hint.to_owned())

@@ -1,5 +1,6 @@
 //! Everything that talks to PostgreSQL.
 
+mod canceller;
 pub mod catalog;
 mod certificate;
 mod channel;
@@ -13,6 +14,7 @@ pub mod preflight;
 pub mod publication;
 mod replication;
 mod session;
+mod sessions;
 pub mod slot;
 pub mod snapshot;
 mod socket;
@@ -22,12 +24,12 @@ mod tls;
 mod transport;
 pub mod watched;
 
+pub use canceller::Canceller;
 pub use connect::{SESSION_SETTINGS, connect_replication};
 pub use error::{PostgresError, chain};
 pub use object_error::{EarlierTable, ExpiredStep, ObjectError};
 pub use options::{Host, Options, SslMode, TargetSessionAttrs};
 pub use position::{current_position, position_seen};
-pub use replication::{
-    Canceller, CreatedSlot, ReplicationSession, ReplicationStream, Row, SystemIdentity,
-};
+pub use replication::{CreatedSlot, ReplicationSession, ReplicationStream, Row, SystemIdentity};
 pub use session::connect;
+pub use sessions::Sessions;

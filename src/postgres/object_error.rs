@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::slot::SlotVerdict;
+use super::snapshot::FragmentFault;
 use super::table::OutboxTable;
 use super::{PostgresError, sqlstate};
 use crate::lsn::Lsn;
@@ -94,6 +95,17 @@ pub enum ObjectError {
         at: Option<usize>,
         source: PostgresError,
     },
+    /// Such SQL reaches into the statement around it.
+    SelectionUnclosed {
+        option: &'static str,
+        text: String,
+        fault: FragmentFault,
+    },
+    /// A column that the configuration names has no values in what the server sends.
+    GeneratedColumn {
+        table: String,
+        column: String,
+    },
     /// The column that was to tell how old a row is.
     NoTimeColumn {
         table: String,
@@ -144,6 +156,16 @@ fn place_in(text: &str, at: usize) -> String {
         ""
     };
     format!("At character {at}: \"{}{more}\".", OneLine(&shown))
+}
+
+fn of_selection(option: &str) -> String {
+    let place = match option {
+        WHERE => " behind WHERE",
+        _ => " behind ORDER BY",
+    };
+    format!(
+        "{option} takes what stands in a SELECT of the outbox table{place}; quote it for the shell."
+    )
 }
 
 /// What housekeeping was about to do with rows whose time is over.
@@ -197,14 +219,15 @@ impl ObjectError {
         )
     }
 
-    /// What a SELECT over the rows of `table` met.
+    /// What a SELECT over the rows of `table` met. The server's words are left out whatever the code:
+    /// a function can raise any of them, with any text.
     pub(super) fn of_rows(table: String, error: tokio_postgres::Error) -> Self {
         match error.code().map(|code| code.code()) {
             Some(code) if !sqlstate::concerns_the_server(code) => Self::RowsUnreadable {
                 table,
                 sqlstate: code.to_owned(),
             },
-            _ => error.into(),
+            _ => Self::Session(PostgresError::without_words(error)),
         }
     }
 
@@ -237,6 +260,10 @@ impl ObjectError {
                 let details = details.collect::<Vec<_>>().join(" ");
                 (!details.is_empty()).then_some(details)
             }
+            Self::SelectionUnclosed { text, fault, .. } => Some(place_in(text, fault.at)),
+            Self::GeneratedColumn { .. } => Some(
+                "The column is generated, and replication leaves such columns out (before PostgreSQL 18, and from 18 on where the publication does not say publish_generated_columns); a snapshot reads what the stream has.".into(),
+            ),
             Self::NoTable { near, .. } if !near.is_empty() => {
                 Some(format!("The database has {}.", near.join(", ")))
             }
@@ -298,10 +325,14 @@ impl ObjectError {
             Self::RowsUnreadable { table, .. } => Some(format!(
                 "Run the snapshot's SELECT by hand to see the server's words, which may quote values. Grant SELECT on the table, or correct snapshot.select.\"{table}\" or the condition that was given."
             )),
-            Self::SelectionRefused { option, source, .. } => source.hint().or_else(|| Some(format!(
-                "{option} takes what stands in a SELECT of the outbox table{}; quote it for the shell.",
-                if *option == WHERE { " behind WHERE" } else { " behind ORDER BY" }
-            ))),
+            Self::SelectionRefused { option, source, .. } => {
+                source.hint().or_else(|| Some(of_selection(option)))
+            }
+            Self::SelectionUnclosed { option, .. } => Some(of_selection(option)),
+            Self::GeneratedColumn { column, .. } => Some(format!(
+                "Let the service or a trigger fill an ordinary column and name that one, or drop the expression: ALTER TABLE … ALTER COLUMN {} DROP EXPRESSION (of a stored one).",
+                quote_identifier(column)
+            )),
             Self::NoTimeColumn { .. } => Some(
                 "Set housekeeping.column to a column with the time of the insert, or housekeeping.retain to nothing.".into(),
             ),
@@ -411,6 +442,17 @@ impl fmt::Display for ObjectError {
             Self::SelectionRefused { option, source, .. } => {
                 write!(f, "the server does not take {option}: {source}")
             }
+            Self::SelectionUnclosed { option, fault, .. } => {
+                write!(
+                    f,
+                    "{option} is no SQL that stands for itself: {}",
+                    fault.kind
+                )
+            }
+            Self::GeneratedColumn { table, column } => write!(
+                f,
+                "column \"{column}\" of \"{table}\" has no values that can be published"
+            ),
             Self::NoTimeColumn {
                 table,
                 column,

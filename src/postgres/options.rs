@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Sessions;
 use crate::secret::Secret;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Options {
     /// The replication session's own `wal_sender_timeout`: how long a lock outlives a vanished
     /// holder.
     pub wal_sender_timeout: Duration,
+    /// Those that are open by these options.
+    pub sessions: Sessions,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,12 @@ use std::time::Duration;
 use postgres_protocol::message::frontend;
 use tokio::time::Instant;
 
+use super::canceller::Canceller;
 use super::channel::Channel;
 use super::connect::{self, Greeting};
+use super::sessions::Alive;
 use super::slot::SlotName;
-use super::{Host, PostgresError, sqlstate};
+use super::{Host, PostgresError, Sessions, sqlstate};
 use crate::lsn::Lsn;
 use crate::timestamp::Timestamp;
 use crate::wire;
@@ -29,6 +31,8 @@ pub struct ReplicationSession {
     /// A query was sent whose ReadyForQuery has not come.
     unanswered: bool,
     wal_sender_timeout: Duration,
+    #[expect(dead_code, reason = "held, not read")]
+    alive: Option<Alive>,
 }
 
 /// `IDENTIFY_SYSTEM`
@@ -54,6 +58,15 @@ impl ReplicationSession {
             host,
             unanswered: false,
             wal_sender_timeout: Duration::ZERO,
+            alive: None,
+        }
+    }
+
+    /// Until it streams: the server's words to a stream are waited for by nobody.
+    pub(super) fn listed(self, sessions: &Sessions) -> Self {
+        Self {
+            alive: Some(sessions.add(self.canceller())),
+            ..self
         }
     }
 
@@ -239,11 +252,8 @@ impl ReplicationSession {
 
     /// Ends what this session waits for in the server, from outside.
     pub fn canceller(&self) -> Canceller {
-        Canceller {
-            host: self.channel.socket().peer(&self.host),
-            process_id: self.greeting.process_id,
-            secret_key: self.greeting.secret_key,
-        }
+        let host = self.channel.socket().peer(&self.host);
+        Canceller::new(host, self.greeting.process_id, self.greeting.secret_key)
     }
 
     pub async fn create_temporary_slot(
@@ -314,20 +324,6 @@ fn refusal_only<T: Default>(error: PostgresError) -> Result<T, PostgresError> {
     match error {
         PostgresError::Server(message) if message.severity == "ERROR" => Ok(T::default()),
         other => Err(other),
-    }
-}
-
-/// See [`ReplicationSession::canceller`].
-#[derive(Clone, Debug)]
-pub struct Canceller {
-    host: Host,
-    process_id: i32,
-    secret_key: i32,
-}
-
-impl Canceller {
-    pub async fn cancel(&self) -> std::io::Result<()> {
-        connect::cancel(&self.host, self.process_id, self.secret_key).await
     }
 }
 

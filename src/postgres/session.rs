@@ -2,6 +2,7 @@
 //! with the same settings.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Ready, ready};
 use std::io;
 use std::pin::Pin;
@@ -10,17 +11,17 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
-use tokio_postgres::{Client, Config};
+use tokio_postgres::{CancelToken, Client, Config};
 
 use super::connect::{SESSION_SETTINGS, TargetCheck};
 use super::socket::Socket;
 use super::transport::{Transport, first_that_fits};
-use super::{Options, PostgresError};
+use super::{Canceller, Host, Options, PostgresError};
 
 /// Opens one session. Its connection runs as a task of its own and ends with the client.
 pub async fn connect(options: &Options) -> Result<Client, PostgresError> {
-    first_that_fits(options, async |_, transport| {
-        let client = begin(options, transport).await?;
+    first_that_fits(options, async |host, transport| {
+        let client = begin(options, &host, transport).await?;
         if let Some(check) = TargetCheck::of(options.target_session_attrs) {
             let row = client.query_one(check.query, &[]).await?;
             check.verdict(row.try_get(0)?)?;
@@ -30,8 +31,13 @@ pub async fn connect(options: &Options) -> Result<Client, PostgresError> {
     .await
 }
 
-async fn begin(options: &Options, transport: Transport) -> Result<Client, PostgresError> {
+async fn begin(
+    options: &Options,
+    host: &Host,
+    transport: Transport,
+) -> Result<Client, PostgresError> {
     let Transport { socket, binding } = transport;
+    let host = socket.peer(host);
     let mut config = Config::new();
     config.user(&options.user).dbname(&options.database);
     config.application_name(&options.application_name);
@@ -46,14 +52,30 @@ async fn begin(options: &Options, transport: Transport) -> Result<Client, Postgr
         Socket::Tcp(_) | Socket::Unix(_) => SslMode::Disable,
     });
     config.ssl_negotiation(SslNegotiation::Direct);
-    let (client, connection) = config.connect_raw(socket, Established { binding }).await?;
+    let connected = config.connect_raw(socket, Established { binding }).await;
+    let (client, connection) =
+        connected.map_err(|error| match lacks_password(&error, options) {
+            true => PostgresError::PasswordMissing {
+                method: "scram-sha-256, md5 or password",
+            },
+            false => error.into(),
+        })?;
+    let alive = options.sessions.add(Canceller::of(host, &client));
     tokio::spawn(async move {
+        // It ends with the last answer, and not before, when the client is gone.
+        let _alive = alive;
         if let Err(error) = connection.await {
             // Whoever uses the client meets the error too and says so.
             tracing::debug!("an SQL session ended: {error}");
         }
     });
     Ok(client)
+}
+
+/// The driver has no other word for it.
+fn lacks_password(error: &tokio_postgres::Error, options: &Options) -> bool {
+    let cause = error.source().map(ToString::to_string);
+    options.password.is_none() && cause.as_deref() == Some("password missing")
 }
 
 /// For the startup message's `options`, where a backslash keeps a space.
@@ -65,6 +87,12 @@ fn settings() -> String {
         .map(|(name, value)| format!("-c {name}={}", value.replace(' ', "\\ ")))
         .collect();
     settings.join(" ")
+}
+
+/// In plain text, as libpq's `PQcancel` does: `Established` leaves the socket as it is.
+pub(super) async fn cancel(token: &CancelToken, socket: Socket) -> io::Result<()> {
+    let asked = token.cancel_query_raw(socket, Established { binding: None });
+    asked.await.map_err(io::Error::other)
 }
 
 struct Established {

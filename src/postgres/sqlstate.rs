@@ -17,14 +17,30 @@ pub fn meaning(code: &str) -> &'static str {
     match code {
         "22P02" => "invalid text representation",
         "22P05" => "untranslatable character",
+        "23502" => "not-null violation",
         "23503" => "foreign key violation",
+        "23505" => "unique violation",
+        "23514" => "check violation",
+        "25006" => "read-only transaction",
+        "25P03" => "idle-in-transaction timeout",
+        "25P04" => "transaction timeout",
+        "40001" => "serialization failure",
+        "40P01" => "deadlock detected",
         INSUFFICIENT_PRIVILEGE => "insufficient privilege",
         "42601" => "syntax error",
         "42703" => "undefined column",
         "42883" => "undefined function",
         "42P01" => "undefined table",
+        "53100" => "disk full",
+        "53200" => "out of memory",
+        "53300" => "too many connections",
         LOCK_NOT_AVAILABLE => "lock not available",
         QUERY_CANCELED => "query canceled",
+        "57P01" => "the server ends the session (admin shutdown)",
+        "57P02" => "the server ends the session after a crash",
+        CANNOT_CONNECT_NOW => "the server starts or stops",
+        "57P05" => "idle-session timeout",
+        "58030" => "I/O error",
         _ => class(code),
     }
 }
@@ -54,8 +70,8 @@ fn class(code: &str) -> &'static str {
     }
 }
 
-/// Whether the server's text tells of the server and not of what a query computes: such a text
-/// quotes no values.
+/// Whether it tells of the server and not of what a query computes, where the server says it: a
+/// function can say it, too.
 pub fn concerns_the_server(code: &str) -> bool {
     let classes = ["08", "40", "53", "57", "58"];
     code.get(..2).is_some_and(|class| classes.contains(&class))

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
+use super::error::tried_again;
 use super::streaming::Loop;
 use super::{Relay, RelayError};
 use crate::outbox::TypeCatalog;
@@ -88,7 +89,7 @@ impl Relay {
             }
             Err(error) => {
                 let error = RelayError::from(error);
-                let problem = error.problem();
+                let problem = tried_again(error.problem());
                 let now = std::time::Instant::now();
                 if let Some(unsaid) = self.repeated.say(&error.kind(), now) {
                     self.view.report(&problem, unsaid);

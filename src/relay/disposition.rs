@@ -75,6 +75,8 @@ fn object(error: &ObjectError) -> Disposition {
         | ObjectError::FailoverUnsupported { .. }
         | ObjectError::RowsUnreadable { .. }
         | ObjectError::SelectionRefused { .. }
+        | ObjectError::SelectionUnclosed { .. }
+        | ObjectError::GeneratedColumn { .. }
         | ObjectError::NoTimeColumn { .. }
         | ObjectError::ExpiredRows { .. }
         | ObjectError::ExpiredRowsKept { .. }

@@ -68,6 +68,16 @@ impl Undelivered {
         }
     }
 
+    /// As a relay says it that sends it again.
+    pub(super) fn waiting(&self) -> Problem {
+        let problem = self.problem();
+        match self.error.may_heal() {
+            true => tried_again(problem),
+            false => problem,
+        }
+    }
+
+    /// As the last word.
     pub(super) fn problem(&self) -> Problem {
         let event = self.event_id.as_deref();
         let event = event.map(|id| format!("The event has the id {id}."));
@@ -89,6 +99,17 @@ impl Undelivered {
         format!("{} {}", self.error.reason(), self.error.topic)
     }
 }
+
+/// Of what goes on: only a relay can promise it, and not one that ends.
+pub(super) fn tried_again(problem: Problem) -> Problem {
+    let hint = problem.hint.map(|hint| format!("{hint} {AGAIN}"));
+    Problem {
+        hint: Some(hint.unwrap_or_else(|| AGAIN.to_owned())),
+        ..problem
+    }
+}
+
+const AGAIN: &str = "It is tried again by itself.";
 
 const IS_DEAD_LETTER: &str =
     "It is the dead letter of an event, which is in no other topic: nothing goes on without it.";
@@ -154,7 +175,8 @@ impl RelayError {
         }
     }
 
-    /// Primary, detail, hint, after the example of PostgreSQL's manual.
+    /// Primary, detail, hint, after the example of PostgreSQL's manual. As the last word: a relay that
+    /// goes on says so beside it.
     pub fn problem(&self) -> Problem {
         let problem = |message: String, detail: Option<String>, hint: Option<String>| Problem {
             message,
@@ -207,8 +229,7 @@ impl RelayError {
                 Some("Use a relay that is not older than the one before, or give this one a position.key of its own. outboxd run --accept-gap writes the entry anew.".to_owned()),
             ),
             Self::ProducerGone => {
-                let hint =
-                    "Start the relay again: nothing unacknowledged was confirmed. Report this.";
+                let hint = "Start it again: nothing unacknowledged was confirmed. Report this.";
                 let message = "the Kafka producer ended unexpectedly";
                 problem(message.to_owned(), None, Some(hint.to_owned()))
             }

@@ -99,9 +99,10 @@ async fn run_once(
         None => postgres::connect(server).await?,
     };
     let patience = server.connect_timeout;
-    tokio::time::timeout(patience, connected.batch_execute(query))
-        .await
-        .map_err(|_| PostgresError::Silent { after: patience })??;
+    let ran = tokio::time::timeout(patience, connected.batch_execute(query));
+    let ran = ran.await;
+    ran.map_err(|_| PostgresError::Silent { after: patience })?
+        .map_err(PostgresError::without_words)?;
     *client = Some(connected);
     Ok(())
 }

@@ -301,6 +301,7 @@ mod tests {
             application_name: String::new(),
             connect_timeout: Duration::ZERO,
             wal_sender_timeout: Duration::ZERO,
+            sessions: postgres::Sessions::default(),
         }
     }
 

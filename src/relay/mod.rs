@@ -49,6 +49,7 @@ use outbound::Outbound;
 use watching::{Unseen, Watch};
 
 pub use brokers::away as brokers_away;
+use error::tried_again;
 pub use error::{RelayError, Undelivered};
 pub use foretelling::{Foretold, ForetoldOffset, ForetoldSlot};
 pub use handover::{AT_SLOT, OffsetStore, Options as HandoverOptions, Useless};
@@ -243,7 +244,11 @@ impl Relay {
         loop {
             match self.session().await {
                 Ok(ended) => return Ok(ended),
-                Err(Interrupted::Stop) => return Ok(self.stopped_without_stream()),
+                Err(Interrupted::Stop) => {
+                    // Without us the server would still make the slot for which it waits.
+                    self.config.postgres.sessions.cancel().await;
+                    return Ok(self.stopped_without_stream());
+                }
                 Err(Interrupted::Failed(error)) => {
                     self.view.set_role(Role::None);
                     self.outbound.pipeline.end_stream();
@@ -440,7 +445,7 @@ impl Relay {
             .reconnects
             .with_label_values(&[error.reason()])
             .inc();
-        let problem = self.problem_of(error);
+        let problem = tried_again(self.problem_of(error));
         if let Some(unsaid) = self.repeated.say(&error.kind(), std::time::Instant::now()) {
             self.view.report(&problem, unsaid);
         }

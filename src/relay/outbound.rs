@@ -173,7 +173,7 @@ impl Outbound {
         }
         self.count_confirmed();
         if let Some(shown) = self.trouble.shown() {
-            self.view.block(Obstacle::Delivery, shown.problem());
+            self.view.block(Obstacle::Delivery, shown.waiting());
         }
         let window = self.pipeline.window();
         if window.has_failures() && window.is_settled() {
@@ -250,7 +250,7 @@ impl Outbound {
         failure.is_dead_letter = self.pipeline.dead_letter_topic() == Some(&failure.error.topic);
         let now = std::time::Instant::now();
         if let Some(unsaid) = self.repeated.say(&failure.kind(), now) {
-            self.view.report(&failure.problem(), unsaid);
+            self.view.report(&failure.waiting(), unsaid);
         }
         self.trouble.note(ticket, failure);
     }

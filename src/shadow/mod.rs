@@ -7,6 +7,7 @@ mod seen;
 mod waiting;
 mod window;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant, SystemTime};
@@ -15,13 +16,14 @@ use tokio::sync::watch;
 
 use crate::cli::{ShadowArgs, exit};
 use crate::config::Config;
+use crate::errand::{Errand, KAFKA, POSTGRES};
 use crate::kafka::{ReadError, Tail};
-use crate::observe::{Metrics, Problem, Status, say};
+use crate::observe::{Metrics, Problem, State, Status, say};
 use crate::postgres;
 use crate::postgres::publication::PublicationMode;
 use crate::postgres::slot::{self, SlotDescription};
 use crate::postgres::snapshot::SnapshotMode;
-use crate::relay::{OnBlocked, Relay, RelayError, RunOptions, Sink, View, stop_on_signals};
+use crate::relay::{OnBlocked, Relay, RelayError, RunOptions, Sink, View};
 use crate::router::Record;
 use compare::{Comparison, Room};
 use seen::Seen;
@@ -31,6 +33,8 @@ use window::Window;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// For theirs, once ours have ended.
 const GRACE: Duration = Duration::from_secs(30);
+/// The same where somebody asked for the end.
+const GRACE_AT_A_STOP: Duration = Duration::from_secs(3);
 const POLL_WAIT: Duration = Duration::from_millis(50);
 const PROGRESS: Duration = Duration::from_secs(10);
 /// Of each side: what may wait for the other.
@@ -43,22 +47,19 @@ const QUEUE: usize = 200;
 /// Read at once.
 const TURN: usize = 1_000;
 
-pub async fn run(mut config: Config, args: &ShadowArgs) -> Result<u8, Problem> {
+pub async fn run(config: &Config, args: &ShadowArgs, errand: &Errand) -> Result<u8, Problem> {
+    let mut config = config.clone();
+    // From here on: what the brokers take to answer is part of the time.
+    let until = args.duration.and_then(|of| Instant::now().checked_add(of));
     become_shadow(&mut config, args)?;
-    refuse_old_slot(&config).await?;
-    let signals =
-        stop_on_signals().map_err(|error| Problem::new(format!("no signal handlers: {error}")))?;
-    // Where the topics end first: what our slot sends is committed later, and published later.
-    let (kafka, prefix) = (config.kafka.clone(), topic_prefix(&config));
-    let opened = tokio::task::spawn_blocking(move || Tail::open(&kafka, &prefix, PATIENCE)).await;
-    let opened = opened.map_err(|error| Problem::new(error.to_string()))?;
-    let tail = opened.map_err(unread)?;
+    let tail = begin(&config, until, errand).await?;
     say(&format!(
         "nothing is published; slot {} holds back WAL until the end",
         config.slot.name
     ));
     let (records, ours) = sync_channel(QUEUE);
     let (stop, stopped) = watch::channel(false);
+    let (ask, signals) = watch::channel(false);
     let compares_timestamps = config.router.timestamp_field.is_some();
     let work = Work {
         comparison: Comparison::new(compares_timestamps, ROOM),
@@ -67,20 +68,26 @@ pub async fn run(mut config: Config, args: &ShadowArgs) -> Result<u8, Problem> {
         ours,
         stop,
         signals,
-        until: args
-            .duration
-            .and_then(|duration| Instant::now().checked_add(duration)),
+        until,
         events: args.events,
         has_context: config.router.context.is_some(),
     };
     let comparing = tokio::task::spawn_blocking(move || work.all());
-    let ended = relay(config.clone(), records, stopped).await;
-    let compared = comparing.await;
+    let view = view(&config)?;
+    let compared = async {
+        let ended = relay(config.clone(), records, stopped, view.clone()).await;
+        (ended, comparing.await)
+    };
+    let passing = pass_on(errand, ask, &view);
+    let (ended, compared) = tokio::select! {
+        both = compared => both,
+        never = passing => match never {},
+    };
     drop_slot(&config).await;
     let comparison = compared.map_err(|error| Problem::new(error.to_string()))?;
     let comparison = comparison.map_err(unread)?;
     report::lines(&comparison).iter().for_each(|line| say(line));
-    ended.map_err(|error| error.problem().reworded(|text| config.door.reword(text)))?;
+    ended.map_err(|error| error.problem())?;
     Ok(if comparison.is_equal() {
         exit::DRAINED
     } else {
@@ -88,10 +95,43 @@ pub async fn run(mut config: Config, args: &ShadowArgs) -> Result<u8, Problem> {
     })
 }
 
-/// A relay of its own slot, without a word to anybody.
+/// Where the topics end, before the slot is made: what it sends is committed later, and published
+/// later.
+async fn begin(config: &Config, until: Option<Instant>, errand: &Errand) -> Result<Tail, Problem> {
+    let asked = errand.asks(POSTGRES, "the slot");
+    errand.attend(refuse_old_slot(config)).await??;
+    drop(asked);
+    let _asked = errand.asks(KAFKA, "where the topics end");
+    let left = until.map_or(PATIENCE, |until| {
+        until.saturating_duration_since(Instant::now())
+    });
+    let (kafka, prefix, patience) = (
+        config.kafka.clone(),
+        topic_prefix(config),
+        left.min(PATIENCE),
+    );
+    let opening = tokio::task::spawn_blocking(move || Tail::open(&kafka, &prefix, patience));
+    let opened = errand.attend(opening).await?;
+    let opened = opened.map_err(|error| Problem::new(error.to_string()))?;
+    opened.map_err(unread)
+}
+
+/// Passes a request to stop on to the comparison, which ends the relay. A relay that does not stream
+/// yet can be waiting in the server, for old transactions before there is a slot: without its client
+/// that would go on, and make one.
+async fn pass_on(errand: &Errand, ask: watch::Sender<bool>, view: &View) -> Infallible {
+    errand.stop_requested().await;
+    if view.status.state() != State::Streaming {
+        errand.cancel().await;
+    }
+    ask.send_replace(true);
+    std::future::pending().await
+}
+
 /// The end of the name that a shadow's slot has unless it is told another one.
 const OF_A_SHADOW: &str = "_shadow";
 
+/// A relay of its own slot, without a word to anybody.
 fn become_shadow(config: &mut Config, args: &ShadowArgs) -> Result<(), Problem> {
     let name = match &args.slot {
         Some(name) => name.clone(),
@@ -166,18 +206,19 @@ fn topic_prefix(config: &Config) -> String {
     topic.split('$').next().unwrap_or_default().to_owned()
 }
 
+fn view(config: &Config) -> Result<View, Problem> {
+    let metrics = Metrics::new().map_err(|error| Problem::new(format!("metrics: {error}")))?;
+    let (slot, publication) = (config.slot.name.as_str(), config.publication.name.as_str());
+    let status = Status::new(&config.name, slot, publication, SystemTime::now());
+    Ok(View::new(metrics, status))
+}
+
 async fn relay(
     config: Config,
     records: std::sync::mpsc::SyncSender<Arc<Record>>,
     stopped: watch::Receiver<bool>,
+    view: View,
 ) -> Result<(), RelayError> {
-    let metrics = Metrics::new().map_err(|_| RelayError::ProducerGone)?;
-    let (slot, publication) = (
-        config.slot.name.to_string(),
-        config.publication.name.to_string(),
-    );
-    let status = Status::new(&config.name, &slot, &publication, SystemTime::now());
-    let view = View::new(metrics, status);
     let relay = Relay::new(
         config,
         Sink::Watched(records),
@@ -191,7 +232,7 @@ async fn relay(
 fn unread(error: ReadError) -> Problem {
     Problem {
         hint: Some(error.hint()),
-        ..Problem::new(error.to_string())
+        ..Problem::new(postgres::chain(&error))
     }
 }
 
@@ -228,12 +269,17 @@ impl Work {
             if self.comparison.compared() > before || !waits {
                 moved = Instant::now();
             }
-            let is_stuck = moved.elapsed() >= GRACE;
+            let grace = if *self.signals.borrow() {
+                GRACE_AT_A_STOP
+            } else {
+                GRACE
+            };
+            let is_stuck = moved.elapsed() >= grace;
             if is_stuck && !ended && !*self.stop.borrow() {
                 say(&format!(
                     "ending: {} of ours wait for theirs, and none came for {} s",
                     self.comparison.waiting(),
-                    GRACE.as_secs()
+                    grace.as_secs()
                 ));
             }
             if self.is_enough() || is_stuck {

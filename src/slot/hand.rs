@@ -6,6 +6,7 @@ use tokio_postgres::Client;
 use super::sight::Sight;
 use super::{PATIENCE, of_object, of_server};
 use crate::config::Config;
+use crate::errand::{POSTGRES, Progress};
 use crate::journal::Entry;
 use crate::lsn::Lsn;
 use crate::observe::{Problem, say};
@@ -13,6 +14,7 @@ use crate::postgres::slot::{self, Leader, SlotDescription, SlotVerdict};
 use crate::postgres::{self, PostgresError, ReplicationSession};
 use crate::relay::journal;
 
+pub(super) const SEEN: &str = "looked at";
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) struct Hand<'a> {
@@ -25,7 +27,9 @@ pub(super) struct Hand<'a> {
 }
 
 impl<'a> Hand<'a> {
-    pub(super) async fn open(config: &'a Config) -> Result<Self, Problem> {
+    pub(super) async fn open(config: &'a Config, progress: &Progress) -> Result<Self, Problem> {
+        let of_server = |error| of_server(&config.slot.name, SEEN, error);
+        let asked = progress.asks(POSTGRES, "a walsender and a session");
         let connected = postgres::connect_replication(&config.postgres).await;
         let mut session = connected.map_err(of_server)?;
         let timeout = config.postgres.wal_sender_timeout;
@@ -35,6 +39,7 @@ impl<'a> Hand<'a> {
             ..config.postgres.clone()
         };
         let client = postgres::connect(&options).await.map_err(of_server)?;
+        asked.now("the slot, and Kafka for the journal");
         let sight = Sight::take(config, &mut session, &client).await?;
         Ok(Self {
             config,
@@ -86,6 +91,7 @@ impl<'a> Hand<'a> {
     /// hours: whoever is to be ended is looked for when it is done, and everything is looked at again.
     pub(super) async fn take_lead(&mut self, terminates: bool) -> Result<(), Problem> {
         let name = &self.config.slot.name;
+        let of_server = |error| of_server(name, "locked", error);
         let key = name.advisory_key();
         let mut taken = self.session.try_lock(key).await.map_err(of_server)?;
         if !taken && terminates {
@@ -110,7 +116,9 @@ impl<'a> Hand<'a> {
     async fn wait_for_lead(&mut self, key: i64) -> Result<bool, Problem> {
         let canceller = self.session.canceller();
         match timeout(PATIENCE, self.session.lock(key)).await {
-            Ok(locked) => locked.map(|()| true).map_err(of_server),
+            Ok(locked) => locked
+                .map(|()| true)
+                .map_err(|error| of_server(&self.config.slot.name, "locked", error)),
             Err(_) => {
                 // A backend that waits for a lock does not see that its client is gone.
                 drop(canceller.cancel().await);
@@ -152,7 +160,7 @@ impl<'a> Hand<'a> {
         let mut waited = Duration::ZERO;
         loop {
             if let Ok(stands) = timeout(PROGRESS_INTERVAL, advanced.as_mut()).await {
-                return stands.map_err(of_object);
+                return stands.map_err(|error| of_object(name, "advanced", error));
             }
             waited += PROGRESS_INTERVAL;
             let lives = timeout(PATIENCE, SlotDescription::read(&self.client, name)).await;
@@ -162,7 +170,7 @@ impl<'a> Hand<'a> {
                     "Whether the slot was advanced is not known: where it was, the next start calls it a gap."
                         .to_owned(),
                 ),
-                ..of_server(error)
+                ..of_server(name, SEEN, error)
             })?;
             say(&format!(
                 "The server still reads on to {target}: {} s",

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use crate::cli::{AdvanceTo, SlotAdvanceArgs, SlotDropArgs, exit};
 use crate::config::Config;
+use crate::errand::Errand;
+use crate::lsn::Lsn;
 use crate::observe::{Problem, say};
-use crate::postgres::slot;
+use crate::postgres::slot::{self, SlotName};
 use crate::postgres::{ObjectError, PostgresError};
 use crate::relay::RelayError;
 use confirm::confirm;
@@ -19,8 +21,10 @@ use hand::Hand;
 /// For the journal, and for a reader that was told to end.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-pub async fn drop(config: &Config, args: &SlotDropArgs) -> Result<u8, Problem> {
-    let mut hand = Hand::open(config).await?;
+pub async fn drop(config: &Config, args: &SlotDropArgs, errand: &Errand) -> Result<u8, Problem> {
+    let mut hand = errand
+        .attend(Hand::open(config, errand.progress()))
+        .await??;
     hand.refuse_what_is_no_relays()?;
     hand.sight.show();
     let (from, to) = hand.sight.unsent(hand.sight.slot.server_lsn);
@@ -28,15 +32,33 @@ pub async fn drop(config: &Config, args: &SlotDropArgs) -> Result<u8, Problem> {
         "Dropping it gives up every event that was committed from {from} to {to} and is not in the table any more."
     ));
     hand.refuse_in_use(args.terminate)?;
-    confirm(config.slot.name.as_str(), args.yes.as_deref(), "drop it")?;
-    hand.take_lead(args.terminate).await?;
+    let name = config.slot.name.as_str();
+    let confirmed = errand.attend(confirm(name, args.yes.as_deref(), "drop it"));
+    confirmed.await??;
+    let taken = errand.attend(hand.take_lead(args.terminate)).await;
+    taken.map_err(|stopped| {
+        stopped.with(
+            "The slot was not dropped; with --terminate, sessions may have been ended.",
+            "Run it again.",
+        )
+    })??;
+    let given_up = errand.attend(give_up(config, &mut hand)).await;
+    given_up.unwrap_or_else(|stopped| {
+        Err(stopped.with(
+            DROP_UNKNOWN,
+            "Look with outboxd status, and run it again where the slot is still there.",
+        ))
+    })
+}
+
+async fn give_up(config: &Config, hand: &mut Hand<'_>) -> Result<u8, Problem> {
     let claim = hand.sight.claim.clone();
     if let Some(claim) = &claim {
         let written = hand.write(&claim.dropping()).await;
         written.map_err(without_journal)?;
     }
     let dropped = slot::drop_when_free(&mut hand.session, &config.slot.name, PATIENCE).await;
-    dropped.map_err(not_dropped)?;
+    dropped.map_err(|error| not_dropped(&config.slot.name, error))?;
     say(&format!("dropped: replication slot {}", config.slot.name));
     if let Some(claim) = &claim {
         // What was written before says enough.
@@ -47,8 +69,14 @@ pub async fn drop(config: &Config, args: &SlotDropArgs) -> Result<u8, Problem> {
     Ok(exit::DRAINED)
 }
 
-pub async fn advance(config: &Config, args: &SlotAdvanceArgs) -> Result<u8, Problem> {
-    let mut hand = Hand::open(config).await?;
+pub async fn advance(
+    config: &Config,
+    args: &SlotAdvanceArgs,
+    errand: &Errand,
+) -> Result<u8, Problem> {
+    let mut hand = errand
+        .attend(Hand::open(config, errand.progress()))
+        .await??;
     hand.refuse_what_is_no_relays()?;
     hand.sight.show();
     hand.refuse_in_use(false)?;
@@ -68,12 +96,31 @@ pub async fn advance(config: &Config, args: &SlotAdvanceArgs) -> Result<u8, Prob
     say(
         "What of them is in the table still, outboxd snapshot can publish: before a relay with housekeeping.retain starts, which may delete them.",
     );
-    confirm(config.slot.name.as_str(), args.yes.as_deref(), "advance it")?;
-    hand.take_lead(false).await?;
+    let name = config.slot.name.as_str();
+    let confirmed = errand.attend(confirm(name, args.yes.as_deref(), "advance it"));
+    confirmed.await??;
+    errand.attend(hand.take_lead(false)).await??;
     hand.refuse_out_of_reach(target)?;
     say(
         "The server reads all of that WAL, which can take minutes. Interrupted, the slot stays where it is; where the server was done already, the next start calls it a gap.",
     );
+    let advanced = errand
+        .attend(move_on(config, &mut hand, from, target))
+        .await;
+    advanced.unwrap_or_else(|stopped| {
+        Err(stopped.with(
+            "The server was asked to give it up, and the slot stays where it was; where the server was done already, the next start calls it a gap.",
+            "Look with outboxd status, and run it again.",
+        ))
+    })
+}
+
+async fn move_on(
+    config: &Config,
+    hand: &mut Hand<'_>,
+    from: Lsn,
+    target: Lsn,
+) -> Result<u8, Problem> {
     let stands = hand.advance(target).await?;
     say(&format!(
         "advanced: replication slot {} from {from} to {stands}, {} skipped",
@@ -96,26 +143,47 @@ pub async fn advance(config: &Config, args: &SlotAdvanceArgs) -> Result<u8, Prob
     Ok(exit::DRAINED)
 }
 
-fn of_server(error: PostgresError) -> Problem {
-    RelayError::from(error).problem()
+/// `doing`: what cannot be done with the slot where the server says no.
+fn of_server(name: &SlotName, doing: &str, error: PostgresError) -> Problem {
+    let refused = matches!(error, PostgresError::Server(_));
+    let problem = RelayError::from(error).problem();
+    let message = match refused {
+        true => format!(
+            "replication slot \"{name}\" cannot be {doing}: {}",
+            problem.message
+        ),
+        false => problem.message,
+    };
+    Problem {
+        message,
+        hint: problem.hint.or_else(|| Some(IN_THE_LOG.to_owned())),
+        ..problem
+    }
 }
 
-fn of_object(error: ObjectError) -> Problem {
-    RelayError::from(error).problem()
+const IN_THE_LOG: &str = "See the server's log for more; outboxd status shows the slot.";
+
+fn of_object(name: &SlotName, doing: &str, error: ObjectError) -> Problem {
+    match error {
+        ObjectError::Session(error) => of_server(name, doing, error),
+        error => RelayError::from(error).problem(),
+    }
 }
 
 /// A server that said no did nothing; of one that said nothing nobody knows.
-fn not_dropped(error: PostgresError) -> Problem {
+fn not_dropped(name: &SlotName, error: PostgresError) -> Problem {
     let refused = error.sqlstate().is_some();
-    let problem = of_server(error);
+    let problem = of_server(name, "dropped", error);
     match refused {
         true => problem,
         false => Problem {
-            detail: Some("Whether the slot was dropped is not known: outboxd status shows it, and the next start sees it.".to_owned()),
+            detail: Some(DROP_UNKNOWN.to_owned()),
             ..problem
         },
     }
 }
+
+const DROP_UNKNOWN: &str = "Whether the slot was dropped is not known: outboxd status shows it, and the next start sees it.";
 
 const WITHOUT_JOURNAL: &str =
     "With --set position.topic= the journal is left alone; the next start then needs --accept-gap.";

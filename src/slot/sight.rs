@@ -2,12 +2,13 @@
 
 use tokio_postgres::Client;
 
+use super::hand::SEEN;
 use super::{of_object, of_server, without_journal};
 use crate::config::Config;
 use crate::journal::{Claim, Entry, Gap, Server};
 use crate::lsn::Lsn;
 use crate::observe::{Problem, say};
-use crate::postgres::slot::{self, Leader, Reach, SlotDescription};
+use crate::postgres::slot::{self, Leader, Reach, SlotDescription, SlotName};
 use crate::postgres::{ReplicationSession, SystemIdentity};
 use crate::relay::journal;
 
@@ -28,8 +29,9 @@ impl Sight {
         session: &mut ReplicationSession,
         client: &Client,
     ) -> Result<Self, Problem> {
+        let of_server = |error| of_server(&config.slot.name, SEEN, error);
         read_slot(config, client).await?;
-        let in_recovery = reach(client).await?.in_recovery;
+        let in_recovery = reach(&config.slot.name, client).await?.in_recovery;
         // Before the slot, which then never stands behind what is read here: a relay may run.
         let entry = match in_recovery {
             true => None,
@@ -43,7 +45,7 @@ impl Sight {
             leader: leader
                 .map_err(of_server)?
                 .filter(|leader| leader.pid != own_pid),
-            reach: reach(client).await?,
+            reach: reach(&config.slot.name, client).await?,
             claim: None,
             note: in_recovery.then(|| IN_RECOVERY.to_owned()),
             slot,
@@ -61,6 +63,7 @@ impl Sight {
         server: &SystemIdentity,
         entry: &Entry,
     ) -> Result<(), Problem> {
+        let of_server = |error| of_server(&config.slot.name, SEEN, error);
         let own = server.timeline;
         let left_at = match entry.timeline < own {
             true => session.left_timeline_at(own, entry.timeline).await,
@@ -143,17 +146,22 @@ fn refused(gap: &Gap) -> Problem {
     }
 }
 
-async fn reach(client: &Client) -> Result<Reach, Problem> {
-    slot::reach(client).await.map_err(of_object)
+async fn reach(name: &SlotName, client: &Client) -> Result<Reach, Problem> {
+    let reach = slot::reach(client).await;
+    reach.map_err(|error| of_object(name, SEEN, error))
 }
 
 async fn read_slot(config: &Config, client: &Client) -> Result<SlotDescription, Problem> {
     let name = &config.slot.name;
     let found = SlotDescription::read(client, name).await;
-    found.map_err(of_server)?.ok_or_else(|| Problem {
-        hint: Some("There is nothing to do: a start makes it, or says what is missing.".to_owned()),
-        ..Problem::new(format!("replication slot \"{name}\" does not exist"))
-    })
+    found
+        .map_err(|error| of_server(name, SEEN, error))?
+        .ok_or_else(|| Problem {
+            hint: Some(
+                "There is nothing to do: a start makes it, or says what is missing.".to_owned(),
+            ),
+            ..Problem::new(format!("replication slot \"{name}\" does not exist"))
+        })
 }
 
 async fn newest(config: &Config) -> Result<Option<Entry>, Problem> {

@@ -5,108 +5,111 @@
 
 mod pace;
 mod progress;
+mod wish;
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::cli::{SnapshotArgs, exit};
-use crate::config::{Config, Door};
+use crate::cli::exit;
+use crate::config::Config;
+use crate::errand::{Errand, POSTGRES};
 use crate::lsn::Lsn;
 use crate::observe::{Metrics, Problem, State, Status, say};
 use crate::pipeline::Unroutable;
-use crate::postgres;
-use crate::postgres::snapshot::{SelectedRows, Selection, SnapshotRow};
+use crate::postgres::snapshot::{SelectedRows, SnapshotRow};
 use crate::postgres::table::OutboxTable;
-use crate::relay::{Interrupted, RelayError, Replay, Sink, Stop, Taken, View, stop_on_signals};
-use crate::router::{Header, Record};
+use crate::postgres::{self, ObjectError};
+use crate::relay::{Interrupted, RelayError, Replay, Sink, Taken, View};
+use crate::router::Record;
 use crate::timestamp::Timestamp;
 use pace::Pace;
 use progress::{Progress, Tally};
 
+pub use wish::Wish;
+
 /// Rows that were left out are named one by one up to here.
 const NAMED: u64 = 20;
 
-pub async fn run(mut config: Config, args: &SnapshotArgs) -> Result<u8, Problem> {
+pub async fn run(config: &Config, wish: Wish, errand: &Errand) -> Result<u8, Problem> {
+    let mut config = config.clone();
     // A relay's choice for its stream; here nothing stands behind a row that is left out.
     config.router.dead_letter_topic = None;
-    let run_id = args.run_id.clone().unwrap_or_else(run_id);
-    config.router.mark = mark(&args.header, &run_id);
-    let stop =
-        stop_on_signals().map_err(|error| Problem::new(format!("no signal handlers: {error}")))?;
-    let door = config.door.clone();
-    let worded = |error: RelayError| reworded(&door, &error);
-    let (rows, mut work) = open(&config, args, stop).await.map_err(worded)?;
-    work.announce(&rows, args, &run_id);
+    config.router.mark = wish.header();
+    let opened = errand.attend(open(&config, &wish, errand)).await;
+    let opened = opened.map_err(|stopped| stopped.with("No row was read.", "Run it again."))?;
+    let (rows, mut work) = opened.map_err(|error| error.problem())?;
+    work.announce(&rows, &wish);
     let progress = Arc::clone(&work.progress);
     let telling = tokio::spawn(progress.tell(rows.estimate(), work.view.clone()));
     let ended = work.all(rows).await;
+    if errand.is_stopped() {
+        // The server would go on with what the next rows take.
+        errand.cancel().await;
+    }
     if ended.is_err() {
         work.replay.settle(config.relay.shutdown_timeout).await;
     }
     telling.abort();
-    let ended = work.end(ended, &door);
+    let ended = work.end(ended);
     work.replay.close().await;
     ended
-}
-
-/// Another one at each run, which people can place.
-fn run_id() -> String {
-    let now = humantime::format_rfc3339_seconds(SystemTime::now());
-    format!("{now}-{:04x}", rand::random::<u16>())
-}
-
-fn mark(name: &str, run_id: &str) -> Option<Header> {
-    (!name.is_empty()).then(|| Header {
-        name: name.into(),
-        value: Some(Bytes::copy_from_slice(run_id.as_bytes())),
-    })
-}
-
-fn reworded(door: &Door, error: &RelayError) -> Problem {
-    error.problem().reworded(|text| door.reword(text))
 }
 
 /// Everything that can be refused before the first row.
 async fn open(
     config: &Config,
-    args: &SnapshotArgs,
-    stop: Stop,
+    wish: &Wish,
+    errand: &Errand,
 ) -> Result<(SelectedRows, Work), RelayError> {
+    let asked = errand.asks(POSTGRES, "a session");
     let client = postgres::connect(&config.postgres).await?;
+    asked.now("the outbox and the plan of its rows");
     let tables = OutboxTable::resolve(&client, &config.tables).await?;
+    refuse_generated(config, &tables)?;
     let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
     let types = postgres::catalog::describe(&client, &oids, &[]).await?;
-    let selection = Selection {
-        condition: args.condition.clone(),
-        order_by: args.order_by.clone(),
-        limit: args.limit,
-    };
-    let rows = SelectedRows::begin(client, &selection, &config.snapshot, &tables).await?;
-    let sink = (!args.dry_run).then(|| Sink::Kafka(Box::new(config.kafka.clone())));
+    let rows = SelectedRows::begin(client, &wish.selection, &config.snapshot, &tables).await?;
+    let sink = (!wish.dry_run).then(|| Sink::Kafka(Box::new(config.kafka.clone())));
     let metrics = Metrics::new().expect("the metrics' names are valid and each is there once");
     let (slot, publication) = (config.slot.name.as_str(), config.publication.name.as_str());
     let status = Status::new(&config.name, slot, publication, SystemTime::now());
     let view = View::new(metrics, status);
     view.set_state(State::Snapshotting);
     let router = config.event_router();
-    let mut replay = Replay::new(router, &config.relay, sink, view.clone(), stop)?;
+    let mut replay = Replay::new(router, &config.relay, sink, view.clone(), errand.stop())?;
     replay.learn_types(types);
     let progress = Progress::new(replay.watch_acknowledged());
     let work = Work {
         replay,
         view,
-        pace: args.rate.map(Pace::new),
-        skips: args.skip_unroutable || args.dry_run,
-        dry_run: args.dry_run,
+        pace: wish.rate.map(Pace::new),
+        skips: wish.skips,
+        dry_run: wish.dry_run,
         read_at: (rows.point(), rows.taken_at()),
         progress: Arc::new(progress),
         tally: Tally::default(),
         last: None,
     };
     Ok((rows, work))
+}
+
+/// The rows come as the stream would have them, which has no generated columns.
+fn refuse_generated(config: &Config, tables: &[OutboxTable]) -> Result<(), ObjectError> {
+    let named = config.router.columns();
+    let required = named.iter().filter(|(_, _, _, required)| *required);
+    for (name, ..) in required {
+        for table in tables {
+            if table.column(name).is_some_and(|column| column.generated) {
+                return Err(ObjectError::GeneratedColumn {
+                    table: table.qualified_name(),
+                    column: (*name).to_owned(),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 struct Work {
@@ -134,7 +137,7 @@ impl<E: Into<Interrupted>> From<E> for Cut {
 }
 
 impl Work {
-    fn announce(&self, rows: &SelectedRows, args: &SnapshotArgs, run_id: &str) {
+    fn announce(&self, rows: &SelectedRows, wish: &Wish) {
         for (table, order) in rows.orders() {
             let order = order.map_or("as they lie in the table".to_owned(), |order| {
                 format!("ordered by {order}")
@@ -145,8 +148,8 @@ impl Work {
             "about {} rows, by the server's estimate",
             rows.estimate()
         ));
-        if !self.dry_run && !args.header.is_empty() {
-            say(&format!("header {}: {run_id}", args.header));
+        if let Some(mark) = wish.mark.as_ref().filter(|_| !self.dry_run) {
+            say(&format!("header {}: {}", mark.name, mark.run_id));
         }
     }
 
@@ -203,7 +206,7 @@ impl Work {
     }
 
     /// The last words, and the exit status.
-    fn end(&self, ended: Result<(), Cut>, door: &Door) -> Result<u8, Problem> {
+    fn end(&self, ended: Result<(), Cut>) -> Result<u8, Problem> {
         let acknowledged = self.replay.acknowledged();
         for line in self.tally.lines(acknowledged, self.dry_run) {
             say(&line);
@@ -211,8 +214,8 @@ impl Work {
         let problem = match ended {
             Ok(()) if self.tally.unroutable == 0 => return Ok(exit::DRAINED),
             Ok(()) => return Ok(exit::FAILED),
-            Err(Cut::Unroutable(problem)) => problem.reworded(|text| door.reword(text)),
-            Err(Cut::Work(Interrupted::Failed(error))) => reworded(door, &error),
+            Err(Cut::Unroutable(problem)) => problem,
+            Err(Cut::Work(Interrupted::Failed(error))) => error.problem(),
             Err(Cut::Work(Interrupted::Stop)) => Problem {
                 hint: Some("Run it again: it begins from the start. --where leaves out what was sent; events that come twice have the same id.".to_owned()),
                 ..Problem::new("stopped before the last row")

@@ -9,6 +9,7 @@ mod support;
 mod compatibility;
 mod configuration;
 mod ending;
+mod errands;
 mod fuzz;
 mod handover;
 mod messages;

@@ -122,6 +122,20 @@ fn every_message_says_what_to_do() {
 }
 
 #[test]
+fn no_error_promises_what_only_a_relay_that_goes_on_can_keep() {
+    let families = samples::families().into_iter();
+    let samples = families
+        .filter(|family| family.of.is_some())
+        .flat_map(|family| family.samples);
+    for sample in samples {
+        let hint = sample.problem.hint.unwrap_or_default();
+        for promise in ["by itself", "tried again", "connected to again"] {
+            assert!(!hint.contains(promise), "{}: {hint}", sample.variant);
+        }
+    }
+}
+
+#[test]
 fn the_messages_are_documented_as_they_are() {
     let path = project("docs/messages.md");
     let text = fs::read_to_string(&path).unwrap();

@@ -78,15 +78,16 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
             "secret", "java", "postgres", "router", "kafka", "relay", "observe",
         ],
     ),
-    ("cli", &[]),
+    ("cli", &["kafka"]),
 ];
 
-const COMPOSE: [&str; 11] = [
+const COMPOSE: [&str; 12] = [
     "shadow",
     "main",
     "lib",
     "redrive",
     "check",
+    "errand",
     "setup",
     "slot",
     "snapshot",

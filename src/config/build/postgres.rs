@@ -9,7 +9,7 @@ use crate::postgres::publication::{PublicationMode, PublicationOptions};
 use crate::postgres::slot::{CreateMode, SlotOptions};
 use crate::postgres::snapshot::{SelectOverride, SnapshotMode, SnapshotOptions};
 use crate::postgres::table::{TableFilter, TableFilterError, TableLists};
-use crate::postgres::{Host, Options, SslMode, TargetSessionAttrs};
+use crate::postgres::{Host, Options, Sessions, SslMode, TargetSessionAttrs};
 use crate::secret::Secret;
 
 const SSL_MODES: Choices<SslMode> = &[
@@ -72,6 +72,7 @@ pub(super) fn options(
         application_name: name.to_owned(),
         connect_timeout: connect_timeout?,
         wal_sender_timeout: wal_sender_timeout?,
+        sessions: Sessions::default(),
         hosts,
         user,
         database,

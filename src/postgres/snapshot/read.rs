@@ -332,7 +332,7 @@ const SETTINGS: &str = "
       FROM (VALUES ('statement_timeout', '0'), ('lock_timeout', '0'),
                    ('idle_in_transaction_session_timeout', '0'), ('transaction_timeout', '0'),
                    ('synchronize_seqscans', 'off'), ('max_parallel_workers_per_gather', '0'),
-                   ('row_security', 'off')) AS wanted(name, value)
+                   ('row_security', 'off'), ('standard_conforming_strings', 'on')) AS wanted(name, value)
       JOIN pg_settings s ON s.name = wanted.name";
 
 const NOW: &str = "

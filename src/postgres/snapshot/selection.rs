@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use tokio_postgres::error::ErrorPosition;
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryStream};
 
-use super::SnapshotOptions;
 use super::read::{SnapshotRow, open, select};
+use super::{Fragment, SnapshotOptions};
 use crate::lsn::Lsn;
 use crate::pgoutput::Relation;
 use crate::postgres::object_error::{ORDER_BY, WHERE};
@@ -21,13 +21,42 @@ use crate::wire::quote_identifier;
 /// Which rows, and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// SQL, as after WHERE.
-    pub condition: Option<String>,
-    /// SQL, as after ORDER BY. Without it by the key, where that is one integer column, else as the
+    /// As after WHERE.
+    pub condition: Option<Fragment>,
+    /// As after ORDER BY. Without it by the key, where that is one integer column, else as the
     /// rows lie in the table.
-    pub order_by: Option<String>,
+    pub order_by: Option<Fragment>,
     /// Of all tables together.
     pub limit: Option<u64>,
+}
+
+impl Selection {
+    /// `condition` and `order_by` are SQL as the operator writes it.
+    pub fn new(
+        condition: Option<&str>,
+        order_by: Option<&str>,
+        limit: Option<u64>,
+    ) -> Result<Self, ObjectError> {
+        let unclosed = |option, text: &str| {
+            let text = text.to_owned();
+            move |fault| ObjectError::SelectionUnclosed {
+                option,
+                text,
+                fault,
+            }
+        };
+        let condition = condition
+            .map(|text| Fragment::expression(text).map_err(unclosed(WHERE, text)))
+            .transpose()?;
+        let order_by = order_by
+            .map(|text| Fragment::order(text).map_err(unclosed(ORDER_BY, text)))
+            .transpose()?;
+        Ok(Self {
+            condition,
+            order_by,
+            limit,
+        })
+    }
 }
 
 /// One read-only transaction that sees the table as it was at its start.
@@ -195,14 +224,14 @@ impl Sql {
         if let Some(condition) = &selection.condition {
             // On lines of its own: what follows is no part of a comment at its end.
             sql.text.push_str(" WHERE (\n");
-            sql.push_theirs(WHERE, condition);
+            sql.push_theirs(WHERE, condition.as_str());
             sql.text.push_str("\n)");
         }
         if let Some(order) = &selection.order_by {
             sql.text.push_str(" ORDER BY\n");
-            sql.push_theirs(ORDER_BY, order);
+            sql.push_theirs(ORDER_BY, order.as_str());
             sql.text.push('\n');
-            sql.order = Some(order.clone());
+            sql.order = Some(order.as_str().to_owned());
         } else if let Some(key) = integer_key(table) {
             sql.text.push_str(&format!(" ORDER BY {key}"));
             sql.order = Some(key);
@@ -230,7 +259,8 @@ impl Sql {
         client.prepare(&self.text).await.map_err(refused)?;
         // Each line of the plan is a row; the first one has the whole number.
         let plan = client.query(&format!("EXPLAIN {}", self.text), &[]).await;
-        let plan = plan.map_err(refused)?;
+        // The planner computes what is constant: whatever a function says then may be of rows.
+        let plan = plan.map_err(|error| ObjectError::of_rows(table.to_owned(), error))?;
         let first = plan.first().map(|row| row.try_get::<_, &str>(0));
         Ok(rows_in(first.transpose()?.unwrap_or_default()))
     }
@@ -332,11 +362,7 @@ mod tests {
         assert_eq!(found.order.as_deref(), Some("\"no\""));
         let found = sql(2950, Selection::default());
         assert_eq!((found.text.as_str(), found.order), (all, None));
-        let told = Selection {
-            condition: Some("no > 5 -- late".into()),
-            order_by: Some("at, no".into()),
-            limit: Some(7),
-        };
+        let told = Selection::new(Some("no > 5 -- late"), Some("at, no"), Some(7)).unwrap();
         assert_eq!(
             sql(20, told).text,
             format!("{all} WHERE (\nno > 5 -- late\n) ORDER BY\nat, no\n LIMIT 7")
@@ -347,11 +373,7 @@ mod tests {
     fn a_position_of_the_servers_is_one_in_the_operators_text() {
         let found = sql(
             2950,
-            Selection {
-                condition: Some("ö = 5".into()),
-                order_by: Some("at".into()),
-                limit: None,
-            },
+            Selection::new(Some("ö = 5"), Some("at"), None).unwrap(),
         );
         let place = |text: &str| {
             let bytes = found.text.find(text).unwrap();

@@ -110,9 +110,10 @@ impl Keeper {
         let Some(error) = error else {
             return;
         };
-        let (said, hint) = (error.to_string(), error.hint());
+        let said = error.to_string();
         let settled = !error.concerns_the_attempt();
         let undelivered = Undelivered::new(error, None);
+        let hint = undelivered.waiting().hint.unwrap_or_default();
         let problem = unwritten(&self.topic, haste == Haste::Awaited, &said, Some(hint));
         let now = std::time::Instant::now();
         if let Some(unsaid) = self.repeated.say(&undelivered.kind(), now) {

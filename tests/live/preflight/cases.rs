@@ -289,7 +289,7 @@ pub(super) async fn access_faults(world: &World) -> Vec<Case> {
             )
         },
         Case {
-            says: "outboxd: still asking Kafka for the brokers (2 s)\n",
+            says: "outboxd: still asking Kafka for the brokers (1 s)\n",
             ..Case::of(
                 "deaf",
                 &[

@@ -10,6 +10,7 @@ use outboxd::outbox::ValueError;
 use outboxd::pgoutput;
 use outboxd::pipeline::{PipelineError, Unroutable};
 use outboxd::postgres::slot::{SlotHolder, SlotVerdict};
+use outboxd::postgres::snapshot::Fragment;
 use outboxd::postgres::{ExpiredStep, ObjectError as Object, PostgresError as Postgres};
 use outboxd::relay::RelayError;
 use outboxd::router::RouteError as Route;
@@ -374,6 +375,21 @@ fn objects() -> Vec<Sample> {
                 text: "creatd_at > '2026-01-31'".into(),
                 at: Some(1),
                 source: Postgres::Server(server("42703", "column \"creatd_at\" does not exist")),
+            },
+        ),
+        (
+            "publishing-rows-once-more",
+            Object::SelectionUnclosed {
+                option: "--where",
+                text: "true) or (true".into(),
+                fault: Fragment::expression("true) or (true").unwrap_err(),
+            },
+        ),
+        (
+            "publishing-rows-once-more",
+            Object::GeneratedColumn {
+                table: table(),
+                column: "total".into(),
             },
         ),
         (

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use outboxd::postgres::{Host, SslMode, TargetSessionAttrs};
+use outboxd::postgres::{Host, Sessions, SslMode, TargetSessionAttrs};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
@@ -329,6 +329,7 @@ impl Postgres {
             application_name: "somebody else".to_owned(),
             connect_timeout: Duration::from_secs(10),
             wal_sender_timeout: Duration::from_secs(60),
+            sessions: Sessions::default(),
         }
     }
 
