@@ -1,7 +1,7 @@
 use super::columns::UsedColumn;
 use super::report::Show;
 use super::*;
-use crate::config::Sources;
+use crate::config::{Sources, load};
 use crate::router::{ColumnRole, ConnectType};
 
 pub(super) fn config(settings: &[&str]) -> Config {
@@ -15,7 +15,7 @@ pub(super) fn config(settings: &[&str]) -> Config {
         needs_kafka: true,
         ..Sources::default()
     };
-    crate::config::load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"))
+    load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn met_by(settings: &[&str]) -> Vec<&'static str> {
@@ -178,7 +178,7 @@ fn connector(lines: &str) -> Config {
         connector: Some(path),
         ..Sources::default()
     };
-    crate::config::load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"))
+    load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -221,4 +221,43 @@ fn what_a_connectors_file_says_is_met_and_named_in_its_own_words() {
             "aggregatetype: transforms.events.route.by.field",
         ]
     );
+}
+
+#[test]
+fn a_topic_that_the_relay_keeps_for_itself_is_not_for_events() {
+    use super::topics::{Purpose, of_another};
+    let set = [
+        "postgres.user=relay",
+        "kafka.bootstrap.servers=localhost:1",
+        "errors.on_blocked=dead-letter",
+        "errors.dead_letter.topic=dead",
+    ];
+    let sources = Sources {
+        set: set.map(str::to_owned).to_vec(),
+        needs_kafka: true,
+        ..Default::default()
+    };
+    let config = load(&sources, std::iter::empty()).unwrap();
+    let found = |topic: &str, purpose| {
+        let check = of_another(&config, topic, purpose)?;
+        Some((check.found, check.remedy.unwrap_or_default()))
+    };
+    let (told, remedy) = found("outboxd.positions", Purpose::Events).unwrap();
+    assert_eq!(
+        told,
+        "\"outboxd.positions\" is the position journal's topic: it is not for events"
+    );
+    assert!(!remedy.contains("cleanup.policy"), "{remedy}");
+    let (told, _) = found("dead", Purpose::Events).unwrap();
+    assert_eq!(
+        told,
+        "\"dead\" is the dead-letter topic: it is not for events"
+    );
+    for (topic, purpose) in [
+        ("outboxd.positions", Purpose::Journal),
+        ("dead", Purpose::DeadLetters),
+        ("outbox.event.order", Purpose::Events),
+    ] {
+        assert_eq!(found(topic, purpose), None, "{topic}");
+    }
 }

@@ -57,6 +57,28 @@ pub(super) fn unread(error: &RelayError) -> Check {
     Check::error("journal topic", found, problem.hint.unwrap_or_default())
 }
 
+/// What the relay keeps for itself has other settings than a topic of events, and other readers.
+pub(super) fn of_another(config: &Config, topic: &str, purpose: Purpose) -> Option<Check> {
+    let journal = config.relay.journal.as_ref();
+    let is_journal = journal.is_some_and(|journal| journal.topic == topic);
+    let letters = config.router.dead_letter_topic.as_deref();
+    let (what, setting) = match purpose {
+        Purpose::Events | Purpose::DeadLetters if is_journal => {
+            ("the position journal's topic", "position.topic")
+        }
+        Purpose::Events if letters == Some(topic) => {
+            ("the dead-letter topic", "errors.dead_letter.topic")
+        }
+        _ => return None,
+    };
+    let setting = config.door.spell(setting);
+    Some(Check::error(
+        purpose.name(),
+        format!("\"{topic}\" is {what}: it is not for events"),
+        format!("Name a topic that events go to, or give {setting} another one."),
+    ))
+}
+
 impl<'a> TopicChecks<'a> {
     pub(super) fn new(config: &'a Config, inspector: &'a Inspector, brokers: usize) -> Self {
         Self {
@@ -69,7 +91,7 @@ impl<'a> TopicChecks<'a> {
     }
 
     pub(super) fn look(&mut self, topic: &str, purpose: Purpose) -> Seen {
-        if let Some(check) = self.of_another(topic, purpose) {
+        if let Some(check) = of_another(self.config, topic, purpose) {
             self.checks.push(check);
             return Seen::Unknown;
         }
@@ -91,28 +113,6 @@ impl<'a> TopicChecks<'a> {
                 Seen::Unknown
             }
         }
-    }
-
-    /// What the relay keeps for itself has other settings than a topic of events, and other readers.
-    fn of_another(&self, topic: &str, purpose: Purpose) -> Option<Check> {
-        let journal = self.config.relay.journal.as_ref();
-        let is_journal = journal.is_some_and(|journal| journal.topic == topic);
-        let letters = self.config.router.dead_letter_topic.as_deref();
-        let (what, setting) = match purpose {
-            Purpose::Events | Purpose::DeadLetters if is_journal => {
-                ("the position journal's topic", "position.topic")
-            }
-            Purpose::Events if letters == Some(topic) => {
-                ("the dead-letter topic", "errors.dead_letter.topic")
-            }
-            _ => return None,
-        };
-        let setting = self.config.door.spell(setting);
-        Some(Check::error(
-            purpose.name(),
-            format!("\"{topic}\" is {what}: it is not for events"),
-            format!("Name a topic that events go to, or give {setting} another one."),
-        ))
     }
 
     fn found(&self, topic: &str, purpose: Purpose, seen: &SeenTopic) -> Check {

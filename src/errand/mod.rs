@@ -31,7 +31,7 @@ impl Errand {
         Self {
             stop,
             sessions: sessions.clone(),
-            progress: Progress::new(),
+            progress: Progress::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::observe::remark;
 
 /// Clones tell of the same command.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// By side: what it is asked for, and since when.
     asked: Arc<Mutex<BTreeMap<&'static str, Question>>>,
@@ -41,12 +41,6 @@ const SILENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Progress {
-    pub fn new() -> Self {
-        Self {
-            asked: Arc::default(),
-        }
-    }
-
     /// Of one side at a time.
     pub fn asks(&self, side: &'static str, what: &'static str) -> Asked {
         let progress = self.clone();
@@ -98,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_line_names_what_each_side_is_asked_for_and_since_when() {
-        let progress = Progress::new();
+        let progress = Progress::default();
         let later = |ms| Instant::now() + Duration::from_millis(ms);
         assert_eq!(progress.line(later(5000)), None);
         let server = progress.asks("PostgreSQL", "its settings");

@@ -349,3 +349,35 @@ impl From<tokio_postgres::Error> for PostgresError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_comes_near_rows_only_the_code_is_told() {
+        for (sqlstate, meaning) in [
+            ("57014", "query canceled"),
+            ("40001", "serialization failure"),
+            ("08000", "connection exception"),
+            ("53100", "disk full"),
+            ("58030", "I/O error"),
+            ("P0001", "PL/pgSQL error"),
+        ] {
+            let secret = || Some("secret".to_owned());
+            let told = PostgresError::Server(Box::new(ServerMessage {
+                severity: "ERROR".to_owned(),
+                sqlstate: sqlstate.to_owned(),
+                message: "a row has the secret".to_owned(),
+                detail: secret(),
+                hint: secret(),
+                routine: None,
+            }));
+            let told = PostgresError::without_words(told);
+            assert_eq!(told.to_string(), format!("ERROR {sqlstate}: {meaning}"));
+            let rest = [told.detail(), told.hint()].map(Option::unwrap_or_default);
+            assert!(!rest.concat().contains("secret"), "{rest:?}");
+            assert_eq!(told.sqlstate(), Some(sqlstate));
+        }
+    }
+}

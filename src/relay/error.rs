@@ -312,6 +312,21 @@ mod tests {
     use crate::kafka::{DeliveryErrorKind, SizeLimit};
 
     #[test]
+    fn that_it_is_tried_again_is_said_of_what_can_heal_and_goes_on() {
+        let failure = |kind| {
+            let topic = "t".into();
+            Undelivered::new(DeliveryError { topic, kind }, None)
+        };
+        let missing = failure(DeliveryErrorKind::TopicMissing);
+        let (last, waiting) = (missing.problem().hint, missing.waiting().hint);
+        assert_eq!(waiting, last.map(|hint| format!("{hint} {AGAIN}")));
+        let invalid = failure(DeliveryErrorKind::TopicInvalid);
+        assert_eq!(invalid.waiting(), invalid.problem());
+        let bare = tried_again(Problem::new("gone"));
+        assert_eq!(bare.hint.as_deref(), Some(AGAIN));
+    }
+
+    #[test]
     fn the_repeats_of_a_failure_are_known_whatever_time_and_size_they_tell_of() {
         let silent = |ms| {
             RelayError::Postgres(PostgresError::Silent {

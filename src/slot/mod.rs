@@ -199,3 +199,37 @@ fn without_journal(problem: Problem) -> Problem {
         ..problem
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ServerMessage;
+
+    #[test]
+    fn what_the_server_refuses_names_the_slot_and_what_to_do() {
+        let name: SlotName = "outbox".parse().unwrap();
+        let refusal = |sqlstate: &str, hint: Option<&str>| {
+            let message = ServerMessage {
+                severity: "ERROR".to_owned(),
+                sqlstate: sqlstate.to_owned(),
+                message: "no".to_owned(),
+                detail: None,
+                hint: hint.map(str::to_owned),
+                routine: None,
+            };
+            of_server(&name, "advanced", PostgresError::Server(Box::new(message)))
+        };
+        let problem = refusal("55000", None);
+        assert_eq!(
+            problem.message,
+            "replication slot \"outbox\" cannot be advanced: ERROR 55000: no"
+        );
+        assert_eq!(problem.hint.as_deref(), Some(IN_THE_LOG));
+        assert_eq!(refusal("55000", Some("Do.")).hint.as_deref(), Some("Do."));
+        // A slot can be undefined as well as a publication.
+        assert_eq!(refusal("42704", None).hint.as_deref(), Some(IN_THE_LOG));
+        let closed = of_server(&name, "advanced", PostgresError::Closed);
+        assert_eq!(closed.message, "the server closed the connection");
+        assert!(!closed.hint.unwrap().contains("by itself"));
+    }
+}
