@@ -49,6 +49,43 @@ fn every_exit_status_is_documented() {
     assert_none(&faults);
 }
 
+/// Both ways: a file that is not in its table, and a test that is not there any more.
+#[test]
+fn every_live_test_stands_in_the_document_of_tests() {
+    let document = text("docs/testing.md");
+    let live = files("tests/live").into_iter();
+    let live: Vec<(String, String)> = live
+        .filter_map(|path| {
+            let name = path.strip_prefix("tests/live/")?.strip_suffix(".rs")?;
+            let is_module = !name.contains('/') && name != "main";
+            is_module.then(|| (name.to_owned(), text(&path)))
+        })
+        .collect();
+    assert!(live.len() > 20, "{}", live.len());
+    let mut faults: Vec<_> = live
+        .iter()
+        .filter(|(name, _)| !document.contains(&format!("\n| `tests/live/{name}.rs` | ")))
+        .map(|(name, _)| format!("docs/testing.md has no row for tests/live/{name}.rs"))
+        .collect();
+    let quoted = document.split('`').skip(1).step_by(2);
+    let mut named = 0;
+    for (name, test) in quoted.filter_map(|code| code.split_once("::")) {
+        let Some((_, source)) = live.iter().find(|(known, _)| known == name) else {
+            continue;
+        };
+        let begins = test.trim_end_matches('…');
+        // A module's own folder is named by its path.
+        if !begins.is_empty() && !begins.contains("::") {
+            named += 1;
+            if !source.contains(&format!("fn {begins}")) {
+                faults.push(format!("docs/testing.md: {name} has no test {test}"));
+            }
+        }
+    }
+    assert!(named > 10, "{named}");
+    assert_none(&faults);
+}
+
 fn documents(folder: &str) -> Vec<String> {
     let mut documents = files(folder);
     documents.retain(|path| path.ends_with(".md"));
