@@ -13,6 +13,7 @@ mod position;
 pub mod preflight;
 pub mod publication;
 mod replication;
+mod selecting;
 mod session;
 mod sessions;
 pub mod slot;

@@ -12,7 +12,7 @@ use super::read::{SnapshotRow, open, select};
 use super::{Fragment, SnapshotOptions};
 use crate::lsn::Lsn;
 use crate::pgoutput::Relation;
-use crate::postgres::object_error::{ORDER_BY, WHERE};
+use crate::postgres::selecting::{ORDER_BY, WHERE};
 use crate::postgres::table::OutboxTable;
 use crate::postgres::{ObjectError, PostgresError};
 use crate::timestamp::Timestamp;
