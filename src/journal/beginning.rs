@@ -28,7 +28,10 @@ pub struct Past<'a> {
 impl Past<'_> {
     /// Without a claim from before.
     pub fn anew(&self, server: &Server<'_>, slot: Option<Lsn>) -> Entry {
-        Entry::first(self.generation + 1, server, slot.unwrap_or(server.written))
+        let lsn = slot.unwrap_or(server.written);
+        let mut entry = Entry::first(self.generation + 1, server, lsn);
+        entry.has_unpublished = self.entry.is_some_and(|past| past.has_unpublished);
+        entry
     }
 
     /// `slot` is where the slot stands; `None` where there is none.

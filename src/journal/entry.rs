@@ -25,6 +25,10 @@ pub struct Entry {
     pub confirmed_lsn: Lsn,
     #[serde(default)]
     pub state: SlotState,
+    /// A gap was accepted, and the rows that are in the table were not published since: none is deleted
+    /// for its age.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_unpublished: bool,
     /// Milliseconds since 1970-01-01 00:00 UTC, for people.
     pub written_at_ms: i64,
 }
@@ -65,6 +69,7 @@ impl Entry {
             slot_lsn: lsn,
             confirmed_lsn: lsn,
             state: SlotState::Kept,
+            has_unpublished: false,
             written_at_ms: 0,
         }
     }
@@ -144,9 +149,9 @@ impl Entry {
     }
 
     /// Of two records the one that counts, whichever stands later in the topic: a relay that was
-    /// frozen can write an old position behind newer ones when it thaws.
+    /// frozen can write an old position behind newer ones when it thaws. Of one place the later counts.
     pub fn newest(self, other: Self) -> Self {
-        if other.place() > self.place() {
+        if other.place() >= self.place() {
             other
         } else {
             self
@@ -210,7 +215,17 @@ mod tests {
         let text = r#"{"version":1,"generation":2,"system_id":"77","timeline":3,"database":"shop","slot":"outbox","slot_lsn":"0/10","confirmed_lsn":"1/2","state":"kept","written_at_ms":5}"#;
         let entry = entry(2, 3, (1 << 32) + 2);
         assert_eq!(String::from_utf8(entry.to_json()).unwrap(), text);
-        assert_eq!(Entry::from_json(text.as_bytes()), Ok(entry));
+        assert_eq!(Entry::from_json(text.as_bytes()), Ok(entry.clone()));
+        let resting = Entry {
+            has_unpublished: true,
+            ..entry
+        };
+        let text = String::from_utf8(resting.to_json()).unwrap();
+        assert!(
+            text.contains(r#""state":"kept","has_unpublished":true,"#),
+            "{text}"
+        );
+        assert_eq!(Entry::from_json(text.as_bytes()), Ok(resting));
     }
 
     #[test]
@@ -225,6 +240,24 @@ mod tests {
             assert!(matches!(error, EntryError::Malformed { .. }));
             assert!(!error.to_string().contains("hunter2"));
         }
+    }
+
+    #[test]
+    fn what_is_not_published_stays_so_until_it_is_told_at_the_same_place() {
+        let resting = Entry {
+            has_unpublished: true,
+            ..entry(1, 1, 20)
+        };
+        for next in [
+            resting.at(Lsn::new(30), 6),
+            resting.dropping(Lsn::new(20)).dropped(),
+            resting.dropping(Lsn::new(20)).taken_over(),
+            resting.on_timeline(2, Lsn::new(15)),
+        ] {
+            assert!(next.has_unpublished);
+        }
+        let published = entry(1, 1, 20);
+        assert_eq!(resting.newest(published.clone()), published);
     }
 
     #[test]

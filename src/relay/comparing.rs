@@ -19,7 +19,6 @@ use crate::postgres::snapshot::{SnapshotMode, StartPlan};
 pub(super) struct Begins {
     read: Option<Entry>,
     entry: Entry,
-    accepts_gap: bool,
 }
 
 impl Begins {
@@ -28,9 +27,15 @@ impl Begins {
         self.entry.confirmed_lsn
     }
 
-    /// Events may be missing, or nobody knows, and the operator has said to go on.
-    pub(super) const fn accepts_gap(&self) -> bool {
-        self.accepts_gap
+    /// Events may be missing that are in the table, and no snapshot has published those since.
+    pub(super) const fn has_unpublished(&self) -> bool {
+        self.entry.has_unpublished
+    }
+
+    /// A snapshot has published what is in the table.
+    pub(super) fn published(mut self) -> Self {
+        self.entry.has_unpublished = false;
+        self
     }
 
     /// The stream begins at `confirmed`, of a slot that may be new. And whether the journal has that
@@ -66,6 +71,8 @@ pub(super) struct Told {
     /// The mode that counts now; a process takes `always` once.
     pub(super) snapshot: SnapshotMode,
     pub(super) accept_gap: bool,
+    /// What a gap of an earlier process left in the table counts as published.
+    pub(super) ends_rest: bool,
 }
 
 pub(super) type JournalRead = JoinHandle<Result<Stored, RelayError>>;
@@ -156,19 +163,24 @@ impl Looked<'_> {
             }
             _ => None,
         };
-        let (entry, past_is) = self.begin(past, &server, connector.as_ref())?;
+        let (mut entry, past_is) = self.begin(past, &server, connector.as_ref())?;
         if past_is != PastIs::Kept
             && self.is_replaced()
-            && let Some(end) = past.end()
+            && let Some(mut end) = past.end()
         {
+            // A start that is cut off behind it has nothing to accept any more.
+            end.has_unpublished |= past_is == PastIs::Missed;
             writer.write(end).await?;
         }
         accepts_gap |= past_is == PastIs::Missed;
-        let begins = Some(Begins {
-            read,
-            entry,
-            accepts_gap,
-        });
+        if !accepts_gap && self.told.ends_rest && entry.has_unpublished {
+            tracing::warn!(
+                "accepted: the rows in the table count as published, and housekeeping goes on"
+            );
+            entry.has_unpublished = false;
+        }
+        entry.has_unpublished |= accepts_gap;
+        let begins = Some(Begins { read, entry });
         Ok(Compared { begins, connector })
     }
 

@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 
 use super::backoff::Backoff;
 use super::watching::Watch;
-use super::{REPEAT_INTERVAL, RelayError, Sink, View};
+use super::{REPEAT_INTERVAL, Relay, RelayError, Sink, View};
 use crate::lsn::Lsn;
 use crate::observe::{Repeated, State};
 use crate::postgres::housekeeping::{self, Deletion, ExpiredRows};
@@ -99,6 +99,10 @@ impl Streaming {
 
     pub(super) fn end(&self) {
         self.0.send_modify(|now| now.stand = None);
+    }
+
+    pub(super) fn rests(&self) -> bool {
+        self.0.borrow().rests
     }
 
     /// For the rest of the process, whichever streams it has. False where it does already.
@@ -280,6 +284,24 @@ fn kept_of(table: &OutboxTable, found: &ExpiredRows, deletion: Deletion) -> Opti
     })
 }
 
+pub(super) const REST_AFTER_UNSEEN: &str = "Publish what is missing: outboxd snapshot, or a start with snapshot.mode = always. Housekeeping goes on with the next start.";
+pub(super) const REST_AFTER_GAP: &str = "A gap was accepted. A start with snapshot.mode = always publishes what is in the table, and housekeeping goes on; where nothing of it is missing in Kafka, or outboxd snapshot has published it, a start with --accept-gap ends the rest.";
+
+impl Relay {
+    /// Rows may be in the table of which Kafka knows nothing, and which no stream will have: until the
+    /// end of this process none is deleted.
+    pub(super) fn rest_housekeeping(&self, hint: &str) {
+        if self.streaming.rest() && self.housekeeping.is_some() {
+            let status = &self.view.status;
+            status.change_housekeeping(|housekeeping| housekeeping.rests = true);
+            tracing::warn!(
+                hint,
+                "housekeeping rests: rows in the table may not have been published"
+            );
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,8 +374,10 @@ mod tests {
         streaming.confirm(Lsn::new(10));
         streaming.seen_published(Lsn::new(10));
         assert!(keeper.is_confirmed(&from, Lsn::new(10)).await);
+        assert!(!streaming.rests());
         assert!(streaming.rest());
         assert!(!streaming.rest(), "it is told once");
+        assert!(streaming.rests());
         streaming.seen_published(Lsn::new(20));
         assert!(!keeper.is_confirmed(&from, Lsn::new(10)).await);
         streaming.end();

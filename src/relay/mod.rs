@@ -20,6 +20,7 @@ mod opening;
 mod options;
 mod outbound;
 mod replay;
+mod server_clock;
 mod showing;
 mod shutdown;
 mod snapshot;
@@ -42,6 +43,7 @@ use comparing::{Begins, Told};
 use disposition::{Disposition, disposition};
 use handover::Handover;
 use health::ServerEnd;
+use housekeeping::{REST_AFTER_GAP, REST_AFTER_UNSEEN};
 use journal::{Journal, Writer, Writing};
 use kill_point::KillPoint;
 use opening::{AfterSnapshot, Lead, Opened, Plan, StreamOrigin};
@@ -293,6 +295,7 @@ impl Relay {
         let told = Told {
             snapshot,
             accept_gap: self.run.accept_gap,
+            ends_rest: self.run.accept_gap && !self.streaming.rests(),
         };
         let memory = self.memory();
         let handover = self.handover.clone();
@@ -306,7 +309,7 @@ impl Relay {
             sound,
             types,
             plan,
-            begins,
+            mut begins,
             resumption,
         } = self.drive(opening).await??;
         self.last_backend = Some(session.backend_pid());
@@ -314,17 +317,16 @@ impl Relay {
         // What an earlier stream left in flight settles first, or rows that the server sends again
         // could overtake their own first copies.
         self.drain_window().await?;
-        let accepts_gap = begins.as_ref().is_some_and(Begins::accepts_gap);
         let (session, confirmed, is_new) = match plan {
             Plan::Stream { confirmed, is_new } => {
-                // A snapshot would have published what is in the table.
-                if accepts_gap {
-                    self.rest_housekeeping();
+                if begins.as_ref().is_some_and(Begins::has_unpublished) {
+                    self.rest_housekeeping(REST_AFTER_GAP);
                 }
                 (session, confirmed, is_new)
             }
             Plan::Snapshot { snapshot, then } => {
                 let (session, from) = self.publish_snapshot(session, snapshot).await?;
+                begins = begins.map(Begins::published);
                 match then {
                     AfterSnapshot::NewSlot => (session, from, true),
                     AfterSnapshot::ExistingSlot { confirmed } => (session, confirmed, false),
@@ -341,7 +343,7 @@ impl Relay {
         let (before, after) = sound;
         let unseen = &mut self.unseen;
         if unseen.begin(before, after, &source.watched, &self.view) {
-            self.rest_housekeeping();
+            self.rest_housekeeping(REST_AFTER_UNSEEN);
         }
         if resumption.is_settled {
             self.handover = None;
@@ -365,7 +367,7 @@ impl Relay {
             }
             self.outbound.pipeline.forget_position();
             if self.unseen.forget() {
-                self.rest_housekeeping();
+                self.rest_housekeeping(REST_AFTER_UNSEEN);
             }
         }
         self.origin = Some(origin);
@@ -382,19 +384,6 @@ impl Relay {
         let mut problem = self.worded(error);
         self.unseen.add_to(error, &mut problem);
         problem
-    }
-
-    /// Rows may be in the table of which Kafka knows nothing, and which no stream will have: until the
-    /// end of this process none is deleted.
-    fn rest_housekeeping(&self) {
-        if self.streaming.rest() && self.housekeeping.is_some() {
-            let status = &self.view.status;
-            status.change_housekeeping(|housekeeping| housekeeping.rests = true);
-            tracing::warn!(
-                hint = "Publish what is missing: outboxd snapshot, or a start with snapshot.mode = always. Housekeeping goes on with the next start.",
-                "housekeeping rests: rows in the table may not have been published"
-            );
-        }
     }
 
     /// The source is seen to work: the next failure is a new one.

@@ -9,6 +9,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use super::brokers::{self, Brokers, News};
 use super::error::{Undelivered, short_id};
 use super::kill_point::{Edge, KillPoint};
+use super::server_clock::ServerClock;
 use super::trouble::Trouble;
 use super::view::Obstacle;
 use super::{OnBlocked, RelayError, View};
@@ -49,6 +50,7 @@ impl Sink {
 
 pub(super) struct Outbound {
     pub(super) pipeline: Pipeline,
+    pub(super) server_clock: ServerClock,
     sink: Sink,
     publisher: Publisher,
     reports: DeliveryReports,
@@ -76,6 +78,7 @@ impl Outbound {
         let (publisher, reports) = sink.start()?;
         Ok(Self {
             pipeline,
+            server_clock: ServerClock::new(Instant::now()),
             sink,
             publisher,
             reports,
@@ -302,9 +305,15 @@ impl Outbound {
         Ok(())
     }
 
+    /// This machine's clock counts only as long as the server has said nothing.
+    pub(super) fn server_now(&self) -> Timestamp {
+        let now = self.server_clock.now(Instant::now());
+        now.unwrap_or_else(|| Timestamp::from(SystemTime::now()))
+    }
+
     /// Also called while nothing is delivered: transactions without records are confirmed too.
     pub(super) fn count_confirmed(&mut self) {
-        let now_us = Timestamp::from(SystemTime::now()).as_postgres_us();
+        let now_us = self.server_now().as_postgres_us();
         for commit in self.pipeline.take_confirmed_commits() {
             let waited_us = now_us
                 .saturating_sub(commit.commit_time.as_postgres_us())

@@ -2,14 +2,13 @@
 
 use super::Relay;
 use crate::observe::{Positions, follow};
-use crate::timestamp::Timestamp;
 
 impl Relay {
     /// Numbers for metrics and status, a few times a second at most.
     pub(super) fn show(&self) {
         let pipeline = &self.outbound.pipeline;
         let (window, counters) = (pipeline.window(), pipeline.counters());
-        let now = Timestamp::from(std::time::SystemTime::now());
+        let now = self.outbound.server_now();
         let lag_us = pipeline.oldest_unconfirmed_commit().map_or(0, |commit| {
             now.as_postgres_us()
                 .saturating_sub(commit.as_postgres_us())

@@ -8,6 +8,7 @@ use tokio_postgres::Client;
 use super::appetite::Appetite;
 use super::describing::{Describing, described};
 use super::heartbeat::Beats;
+use super::housekeeping::REST_AFTER_UNSEEN;
 use super::journal::{self, Journal};
 use super::kill_point::Edge;
 use super::outbound::until;
@@ -110,6 +111,7 @@ impl Relay {
             ),
         };
         self.outbound.pipeline.start_stream(confirmed);
+        self.outbound.server_clock.begin_stream();
         if let Some(search) = search {
             self.outbound.pipeline.start_after(search);
         }
@@ -230,7 +232,7 @@ impl Relay {
         match finding {
             Ok(look) => {
                 if self.unseen.note(&look, &self.view) {
-                    self.rest_housekeeping();
+                    self.rest_housekeeping(REST_AFTER_UNSEEN);
                 }
                 self.streaming.seen_published(look.before);
             }
@@ -262,18 +264,30 @@ impl Relay {
     fn take_buffered(&mut self, state: &mut Loop) -> Result<(), RelayError> {
         while self.may_read(state) {
             let pipeline = &mut self.outbound.pipeline;
-            let mut reply = false;
+            let (mut reply, mut sent_at) = (false, None);
+            let heard_at = state.stream.heard_at();
             let taken = state.stream.next(|message| match message {
-                CopyMessage::XLogData { start_lsn, body } => pipeline.handle_wal(start_lsn, body),
+                CopyMessage::XLogData {
+                    start_lsn,
+                    sent,
+                    body,
+                } => {
+                    sent_at = Some(sent);
+                    pipeline.handle_wal(start_lsn, body)
+                }
                 CopyMessage::Keepalive {
                     wal_end,
+                    sent,
                     reply_requested,
                 } => {
-                    reply = reply_requested;
+                    (reply, sent_at) = (reply_requested, Some(sent));
                     pipeline.handle_keepalive(wal_end)
                 }
             })?;
             state.pace.reply_now |= reply;
+            if let Some(sent) = sent_at {
+                self.outbound.server_clock.hear(sent, heard_at);
+            }
             match taken {
                 None => break,
                 Some(Ok(())) => {

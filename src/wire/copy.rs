@@ -9,9 +9,18 @@ use crate::timestamp::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyMessage<'a> {
     /// `body` is one message of the output plugin.
-    XLogData { start_lsn: Lsn, body: &'a [u8] },
+    XLogData {
+        start_lsn: Lsn,
+        /// By the server's clock.
+        sent: Timestamp,
+        body: &'a [u8],
+    },
     /// The server has sent everything before `wal_end`.
-    Keepalive { wal_end: Lsn, reply_requested: bool },
+    Keepalive {
+        wal_end: Lsn,
+        sent: Timestamp,
+        reply_requested: bool,
+    },
 }
 
 impl<'a> CopyMessage<'a> {
@@ -24,20 +33,22 @@ impl<'a> CopyMessage<'a> {
                 let mut reader = Reader::new("XLogData", rest);
                 let start_lsn = reader.lsn("start LSN")?;
                 reader.lsn("server LSN")?;
-                reader.timestamp("server time")?;
+                let sent = reader.timestamp("server time")?;
                 Ok(Self::XLogData {
                     start_lsn,
+                    sent,
                     body: reader.rest(),
                 })
             }
             b'k' => {
                 let mut reader = Reader::new("Keepalive", rest);
                 let wal_end = reader.lsn("WAL end")?;
-                reader.timestamp("server time")?;
+                let sent = reader.timestamp("server time")?;
                 let reply_requested = reader.u8("reply requested")? != 0;
                 reader.finish()?;
                 Ok(Self::Keepalive {
                     wal_end,
+                    sent,
                     reply_requested,
                 })
             }
@@ -81,10 +92,12 @@ mod tests {
     fn xlog_data_hands_out_the_plugins_message() {
         let mut bytes = vec![b'w'];
         bytes.extend(7_u64.to_be_bytes());
-        bytes.extend([0; 16]);
+        bytes.extend([0; 8]);
+        bytes.extend(5_i64.to_be_bytes());
         bytes.extend(b"B...");
         let expected = CopyMessage::XLogData {
             start_lsn: Lsn::new(7),
+            sent: Timestamp::from_postgres_us(5),
             body: b"B...",
         };
         assert_eq!(CopyMessage::read(&bytes), Ok(expected));
@@ -94,10 +107,11 @@ mod tests {
     fn a_keepalive_has_its_position_and_its_wish() {
         let mut bytes = vec![b'k'];
         bytes.extend(9_u64.to_be_bytes());
-        bytes.extend([0; 8]);
+        bytes.extend(5_i64.to_be_bytes());
         bytes.push(1);
         let expected = CopyMessage::Keepalive {
             wal_end: Lsn::new(9),
+            sent: Timestamp::from_postgres_us(5),
             reply_requested: true,
         };
         assert_eq!(CopyMessage::read(&bytes), Ok(expected));
