@@ -53,6 +53,8 @@ enum Look {
 const IN_PROCESS_CLUSTER: &str = "mockCluster";
 
 const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
+/// Brokers that are far, or throttle their clients, take longer than that: doubled each time.
+const LONGEST_LOOK: Duration = Duration::from_secs(8);
 /// Between two looks; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -103,10 +105,11 @@ impl Asker {
         let mut deadline = Instant::now() + self.options.topic_timeout;
         let mut seen = None;
         let mut pause = FIRST_PAUSE;
+        let mut patience = LOOK_TIMEOUT;
         let mut is_made = false;
         loop {
             let mut perhaps = None;
-            match self.look_or_create(topic, is_made, admin) {
+            match self.look_or_create(topic, patience, is_made, admin) {
                 Ok(Look::Complete(partitions)) if seen == Some(partitions) => {
                     return Some(Ok(i32::try_from(partitions).unwrap_or(i32::MAX)));
                 }
@@ -121,7 +124,10 @@ impl Asker {
                     }
                     (is_made, seen) = (true, None);
                 }
-                Err(Obstacle::Outage) => deadline = Instant::now() + self.options.topic_timeout,
+                Err(Obstacle::Outage) => {
+                    deadline = Instant::now() + self.options.topic_timeout;
+                    patience = (patience * 2).min(LONGEST_LOOK);
+                }
                 Err(Obstacle::Refusal(kind)) => return Some(Err(kind)),
                 Err(Obstacle::Perhaps(kind)) => perhaps = Some(kind),
             }
@@ -146,12 +152,13 @@ impl Asker {
     fn look_or_create(
         &self,
         topic: &str,
+        patience: Duration,
         is_made: bool,
         admin: &mut Admin,
     ) -> Result<Look, Obstacle> {
         use RDKafkaErrorCode as Code;
         let client = self.producer.client();
-        let code = match look(client, topic) {
+        let code = match look(client, topic, patience) {
             Ok(found) => {
                 client.context().health().answered();
                 return Ok(found.map_or(Look::Incomplete, Look::Complete));
@@ -159,7 +166,13 @@ impl Asker {
             Err(code) => code,
         };
         match (code, &self.options.topic_creation) {
-            (code, _) if is_outage(code) => Err(Obstacle::Outage),
+            (code, _) if is_outage(code) => {
+                if patience == LONGEST_LOOK {
+                    let reason = format!("no answer to what topic {topic} has: {code}");
+                    client.context().health().failed("TopicQuestion", &reason);
+                }
+                Err(Obstacle::Outage)
+            }
             (Code::TopicAuthorizationFailed, _) => {
                 Err(Obstacle::Refusal(DeliveryErrorKind::TopicAuthorization))
             }
@@ -245,9 +258,13 @@ fn look_alike(client: &Client<Context>, topic: &str) -> Option<String> {
 }
 
 /// The number of partitions, where every one has a leader.
-fn look(client: &Client<Context>, topic: &str) -> Result<Option<usize>, RDKafkaErrorCode> {
+fn look(
+    client: &Client<Context>,
+    topic: &str,
+    patience: Duration,
+) -> Result<Option<usize>, RDKafkaErrorCode> {
     let metadata = client
-        .fetch_metadata(Some(topic), LOOK_TIMEOUT)
+        .fetch_metadata(Some(topic), patience)
         .map_err(|error| error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail))?;
     let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
         return Err(RDKafkaErrorCode::UnknownTopic);

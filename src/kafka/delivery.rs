@@ -120,7 +120,9 @@ impl ClientContext for Context {
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        self.health.read_statistics(statistics);
+        if self.health.read_statistics(statistics) {
+            drop(self.commands.send(Command::Deserted));
+        }
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Health {
     queue_bytes: AtomicU64,
     round_trip_us: AtomicI64,
     retries: AtomicU64,
+    /// Statistics in a row that name no broker.
+    deserted: AtomicU64,
     voice: Mutex<Voice>,
     /// Nothing of it is for the log of every day.
     quiet: bool,
@@ -43,6 +45,9 @@ struct Note {
     said_at: Instant,
     unsaid: u64,
 }
+
+/// Between two of them the client may be about to turn to its bootstrap servers again.
+const DESERTED_AFTER: u64 = 2;
 
 /// librdkafka repeats itself for each broker and attempt.
 const NOTE_INTERVAL: Duration = Duration::from_secs(30);
@@ -144,9 +149,14 @@ impl Health {
         }
     }
 
-    pub(super) fn read_statistics(&self, json: &[u8]) {
+    /// True for a client that has no broker to turn to any more, not even a bootstrap server: it
+    /// never connects again. librdkafka (2.10 and later) forgets all brokers when an answer names
+    /// none, which a broker that stops may give; a second answer then keeps it from beginning anew
+    /// (its issue 5301, seen with 2.12.1 and Kafka 4.3).
+    #[must_use]
+    pub(super) fn read_statistics(&self, json: &[u8]) -> bool {
         let Ok(statistics) = serde_json::from_slice::<Statistics>(json) else {
-            return;
+            return false;
         };
         self.queue_records
             .store(statistics.msg_cnt, Ordering::Relaxed);
@@ -161,6 +171,11 @@ impl Health {
         if brokers.clone().any(|broker| broker.state == "UP") {
             self.answered();
         }
+        if !statistics.brokers.is_empty() {
+            self.deserted.store(0, Ordering::Relaxed);
+            return false;
+        }
+        self.deserted.fetch_add(1, Ordering::Relaxed) + 1 >= DESERTED_AFTER
     }
 
     fn voice(&self) -> MutexGuard<'_, Voice> {
@@ -267,12 +282,13 @@ mod tests {
     #[test]
     fn the_statistics_give_queue_round_trip_and_a_broker_that_is_up() {
         let health = Health::default();
-        health.read_statistics(
+        let is_deserted = health.read_statistics(
             br#"{"name": "x", "msg_cnt": 7, "msg_size": 900, "topics": {"t": {}}, "brokers": {
                 "a/1": {"nodeid": 1, "state": "UP", "txretries": 2, "rtt": {"min": 1, "avg": 300}},
                 "b/2": {"nodeid": 2, "state": "DOWN", "txretries": 1, "rtt": {"min": 1, "avg": 900}},
                 "boot/-1": {"nodeid": -1, "state": "INIT", "txretries": 0}}}"#,
         );
+        assert!(!is_deserted);
         let read = (
             health.queue_records(),
             health.queue_bytes(),
@@ -281,5 +297,16 @@ mod tests {
             health.is_reachable(),
         );
         assert_eq!(read, (7, 900, 900, 3, true));
+    }
+
+    #[test]
+    fn a_client_is_deserted_when_two_statistics_in_a_row_name_no_broker() {
+        let health = Health::default();
+        let none = br#"{"msg_cnt": 1, "msg_size": 1, "brokers": { }}"#;
+        let down = br#"{"msg_cnt": 1, "msg_size": 1, "brokers": {"a": {"state": "DOWN"}}}"#;
+        let seen: Vec<bool> = [&none[..], down, none, none, none, down, none]
+            .map(|json| health.read_statistics(json))
+            .into();
+        assert_eq!(seen, [false, false, false, true, true, false, false]);
     }
 }

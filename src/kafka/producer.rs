@@ -89,6 +89,10 @@ pub(super) struct Worker {
     held: Option<Held>,
     /// Since when the front of the queue has waited for what is under way.
     gathering_since: Option<Instant>,
+    /// The producer has lost its brokers for good.
+    deserted: bool,
+    /// Its partition was not there, so its topic was asked for once more: topics grow.
+    looked_again_for: Option<Ticket>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -139,6 +143,8 @@ impl Worker {
             alone: false,
             held: None,
             gathering_since: None,
+            deserted: false,
+            looked_again_for: None,
         })
     }
 
@@ -209,14 +215,29 @@ impl Worker {
             }
             Command::Topic(answer) => self.topics.answer(answer),
             Command::Refused(report) => self.take_refused(report),
+            Command::Deserted => self.desert(),
             // That it came ends the wait; a close is taken elsewhere.
             Command::AllSettled | Command::Close(_) => {}
         }
     }
 
+    /// What is under way can reach nobody: it is given up, and its reports say that a new producer
+    /// is needed.
+    fn desert(&mut self) {
+        self.deserted = true;
+        let purge = PurgeConfig::default().queue().inflight();
+        self.producer.purge(purge);
+    }
+
     /// Hands over what librdkafka can send now.
     fn turn(&mut self) {
         self.held = None;
+        if self.deserted
+            && !self.traffic.is_halted()
+            && let Some((ticket, record)) = self.queue.pop_front()
+        {
+            self.fail(ticket, Arc::clone(&record.topic), deserted());
+        }
         if self.should_gather() {
             return;
         }
@@ -272,6 +293,10 @@ impl Worker {
         if let Some(partition) = record.partition
             && !(0..facts.partitions).contains(&partition)
         {
+            if self.looked_again_for.replace(ticket) != Some(ticket) {
+                self.topics.forget(&record.topic);
+                return self.send(ticket, record);
+            }
             return Sent::Failed(DeliveryErrorKind::InvalidPartition {
                 partition,
                 count: facts.partitions,
@@ -361,6 +386,8 @@ impl Worker {
             let fatal = self.producer.client().fatal_error();
             if let Some(fatal) = DeliveryErrorKind::from_fatal(fatal) {
                 error.kind = fatal;
+            } else if self.deserted {
+                error.kind = deserted();
             } else if error.kind.concerns_a_batch() {
                 if self.several {
                     error.kind = error.kind.of_a_batch();
@@ -408,6 +435,10 @@ impl Worker {
             }
         }
     }
+}
+
+fn deserted() -> DeliveryErrorKind {
+    DeliveryErrorKind::ProducerFatal("librdkafka has no broker left to turn to".to_owned())
 }
 
 fn base_record(ticket: Ticket, record: &Record) -> BaseRecord<'_, [u8], [u8], usize> {

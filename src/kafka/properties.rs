@@ -107,6 +107,10 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ),
 ];
 
+/// By them the relay sees a producer that has to be replaced ([`super::health`]).
+const STATISTICS: &str = "statistics.interval.ms";
+const STATISTICS_MS: std::ops::RangeInclusive<u32> = 1..=5000;
+
 /// Two names for one property (librdkafka 2.12, `CONFIGURATION.md`). A client's configuration is
 /// applied in no particular order, so only one of them may ever be in it.
 const ALIASES: &[(&str, &str)] = &[
@@ -188,6 +192,14 @@ fn check(property: &str, value: &str) -> Result<(), OptionsError> {
         return Err(OptionsError::Forbidden {
             property: property.to_owned(),
             reason,
+        });
+    }
+    if name == STATISTICS && !value.parse().is_ok_and(|ms| STATISTICS_MS.contains(&ms)) {
+        return Err(OptionsError::Invalid {
+            property: property.to_owned(),
+            reason:
+                "has to be 1 to 5000: a producer that has lost its brokers shows by its statistics"
+                    .to_owned(),
         });
     }
     ask_librdkafka(property, value)

@@ -28,6 +28,8 @@ pub(super) enum Command {
     Refused(DeliveryReport),
     /// Nothing is under way any more.
     AllSettled,
+    /// librdkafka has no broker to turn to any more, and never will have.
+    Deserted,
     /// Finish what is outstanding until the deadline, give the rest up, end.
     Close(Instant),
 }

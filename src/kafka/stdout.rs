@@ -25,7 +25,7 @@ pub(super) fn run(out: &mut impl Write, commands: &Receiver<Command>, reports: &
                 }
             }
             Command::Resume => halted = false,
-            Command::Topic(_) | Command::Refused(_) | Command::AllSettled => {}
+            Command::Topic(_) | Command::Refused(_) | Command::AllSettled | Command::Deserted => {}
             Command::Close(_) => return,
         }
     }

@@ -20,7 +20,11 @@ pub(super) fn run(out: &SyncSender<Arc<Record>>, commands: &Receiver<Command>, r
                     }
                 }
             }
-            Command::Resume | Command::Topic(_) | Command::Refused(_) | Command::AllSettled => {}
+            Command::Resume
+            | Command::Topic(_)
+            | Command::Refused(_)
+            | Command::AllSettled
+            | Command::Deserted => {}
             Command::Close(_) => return,
         }
     }

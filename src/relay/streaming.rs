@@ -105,8 +105,8 @@ impl Relay {
         let target = match self.run.until {
             Until::Stopped => None,
             Until::Current => Some(
-                server_position(&source.options)
-                    .await
+                self.drive(server_position(&source.options))
+                    .await?
                     .map_err(RelayError::from)?,
             ),
         };
@@ -116,12 +116,19 @@ impl Relay {
             self.outbound.pipeline.start_after(search);
         }
         let start_lsn = self.outbound.pipeline.confirmed();
+        let (slot, publication) = (
+            self.config.slot.name.clone(),
+            self.config.publication.name.clone(),
+        );
         let start = StartReplication {
-            slot: self.config.slot.name.as_str(),
-            publication: self.config.publication.name.as_str(),
+            slot: slot.as_str(),
+            publication: publication.as_str(),
             start_lsn,
         };
-        let stream = session.start(&start).await.map_err(RelayError::from)?;
+        let stream = self
+            .drive(session.start(&start))
+            .await?
+            .map_err(RelayError::from)?;
         let names: Vec<_> = source
             .tables
             .iter()

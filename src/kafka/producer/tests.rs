@@ -1,3 +1,5 @@
+mod deserted;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,11 +29,15 @@ fn start(cluster: &Cluster, properties: &[(&str, &str)]) -> (Publisher, Delivery
 }
 
 fn options(cluster: &Cluster, properties: &[(&str, &str)]) -> Options {
+    options_at(&cluster.bootstrap_servers(), properties)
+}
+
+fn options_at(servers: &str, properties: &[(&str, &str)]) -> Options {
     let properties = properties
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
         .collect();
-    let mut options = Options::new(&cluster.bootstrap_servers(), properties, LIMITS).unwrap();
+    let mut options = Options::new(servers, properties, LIMITS).unwrap();
     options.topic_timeout = Duration::from_millis(1500);
     options
 }
