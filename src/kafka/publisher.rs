@@ -146,7 +146,7 @@ impl Publisher {
         }
     }
 
-    fn command(&self, command: Command) {
+    pub(super) fn command(&self, command: Command) {
         // The thread ends only after Close or a panic; its reports channel tells of both.
         if self.commands.send(command).is_err() {
             tracing::debug!("the producer's thread has ended");
