@@ -226,18 +226,10 @@ fn what_a_connectors_file_says_is_met_and_named_in_its_own_words() {
 #[test]
 fn a_topic_that_the_relay_keeps_for_itself_is_not_for_events() {
     use super::topics::{Purpose, of_another};
-    let set = [
-        "postgres.user=relay",
-        "kafka.bootstrap.servers=localhost:1",
+    let config = config(&[
         "errors.on_blocked=dead-letter",
         "errors.dead_letter.topic=dead",
-    ];
-    let sources = Sources {
-        set: set.map(str::to_owned).to_vec(),
-        needs_kafka: true,
-        ..Default::default()
-    };
-    let config = load(&sources, std::iter::empty()).unwrap();
+    ]);
     let found = |topic: &str, purpose| {
         let check = of_another(&config, topic, purpose)?;
         Some((check.found, check.remedy.unwrap_or_default()))

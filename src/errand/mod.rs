@@ -5,7 +5,7 @@ mod progress;
 
 use crate::observe::Problem;
 use crate::postgres::Sessions;
-use crate::relay::{Stop, stop_on_signals};
+use crate::relay::{Stop, stop_on_signals, stop_requested};
 
 pub use progress::{Asked, Progress};
 
@@ -60,11 +60,7 @@ impl Errand {
     }
 
     pub async fn stop_requested(&self) {
-        let mut stop = self.stop.clone();
-        if stop.wait_for(|stop| *stop).await.is_err() {
-            // Nobody is left who could ask.
-            std::future::pending::<()>().await;
-        }
+        stop_requested(&mut self.stop.clone()).await;
     }
 
     /// What is still waited for in the server.

@@ -225,8 +225,13 @@ impl Worker {
     /// is needed.
     fn desert(&mut self) {
         self.deserted = true;
-        let purge = PurgeConfig::default().queue().inflight();
-        self.producer.purge(purge);
+        self.purge();
+    }
+
+    /// The reports of what is given up come all the same.
+    fn purge(&self) {
+        self.producer
+            .purge(PurgeConfig::default().queue().inflight());
     }
 
     /// Hands over what librdkafka can send now.
@@ -408,8 +413,7 @@ impl Worker {
         self.traffic.halt();
         self.turn();
         if self.traffic.outstanding() > 0 {
-            self.producer
-                .purge(PurgeConfig::default().queue().inflight());
+            self.purge();
             self.drain(Instant::now() + PURGE_WAIT, commands);
         }
         while let Ok(command) = commands.try_recv() {

@@ -62,7 +62,7 @@ pub use moved_slot::{MovedSlot, SeenOffset};
 pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
 pub use replay::{Replay, Taken};
-pub use shutdown::{Stop, stop_on_signals};
+pub use shutdown::{Stop, stop_on_signals, stop_requested};
 use view::Obstacle;
 pub use view::View;
 
@@ -402,7 +402,7 @@ impl Relay {
         loop {
             tokio::select! {
                 biased;
-                () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
+                () = stop_requested(&mut self.stop) => return Err(Interrupted::Stop),
                 turn = self.outbound.turn() => turn?,
                 done = &mut work => return Ok(done),
                 _ = self.show_at.tick() => self.show(),
@@ -420,7 +420,7 @@ impl Relay {
         while !done(&self.outbound) {
             tokio::select! {
                 biased;
-                () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
+                () = stop_requested(&mut self.stop) => return Err(Interrupted::Stop),
                 turn = self.outbound.turn() => turn?,
                 _ = self.show_at.tick() => self.show(),
             }

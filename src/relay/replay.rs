@@ -157,7 +157,7 @@ impl Replay {
     async fn turn(&mut self) -> Result<(), Interrupted> {
         tokio::select! {
             biased;
-            () = shutdown::requested(&mut self.stop) => return Err(Interrupted::Stop),
+            () = shutdown::stop_requested(&mut self.stop) => return Err(Interrupted::Stop),
             turned = turn(&mut self.way) => turned?,
         }
         self.tell();

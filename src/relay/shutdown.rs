@@ -31,7 +31,7 @@ pub fn stop_on_signals() -> std::io::Result<Stop> {
 }
 
 /// Ends when a stop was asked for.
-pub(super) async fn requested(stop: &mut Stop) {
+pub async fn stop_requested(stop: &mut Stop) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         // The sender lives as long as the signal task; without one nobody can ask any more.
         std::future::pending::<()>().await;

@@ -200,7 +200,7 @@ impl Relay {
             let due_at = state.pace.due_at(self.confirmable());
             tokio::select! {
                 biased;
-                () = shutdown::requested(&mut self.stop), if state.give_up_at.is_none() => {
+                () = shutdown::stop_requested(&mut self.stop), if state.give_up_at.is_none() => {
                     state.give_up_at = Some(Instant::now() + self.config.relay.shutdown_timeout);
                     self.view.set_state(State::Stopping);
                     if !self.outbound.is_empty() {

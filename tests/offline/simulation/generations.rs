@@ -489,17 +489,18 @@ impl Truth {
     }
 }
 
+const SERVER: Server<'static> = Server {
+    system_id: "1",
+    timeline: 1,
+    database: "shop",
+    slot: "outbox",
+    written: Lsn::new(100),
+    left_at: None,
+};
+
 #[test]
 fn a_mark_of_the_end_outlives_what_a_frozen_leader_still_writes() {
-    let server = Server {
-        system_id: "1",
-        timeline: 1,
-        database: "shop",
-        slot: "outbox",
-        written: Lsn::new(100),
-        left_at: None,
-    };
-    let entry = Entry::first(1, &server, Lsn::new(10));
+    let entry = Entry::first(1, &SERVER, Lsn::new(10));
     let records = [
         entry.at(Lsn::new(20), 0),
         entry.dropping(Lsn::new(30)),
@@ -514,20 +515,12 @@ fn a_mark_of_the_end_outlives_what_a_frozen_leader_still_writes() {
 
 #[test]
 fn a_mark_that_a_frozen_leader_writes_behind_its_successor_says_nothing_of_the_slot() {
-    let server = Server {
-        system_id: "1",
-        timeline: 1,
-        database: "shop",
-        slot: "outbox",
-        written: Lsn::new(100),
-        left_at: None,
-    };
-    let frozen = Entry::first(1, &server, Lsn::new(10)).at(Lsn::new(20), 0);
+    let frozen = Entry::first(1, &SERVER, Lsn::new(10)).at(Lsn::new(20), 0);
     let past = Past {
         entry: Some(&frozen),
         generation: 1,
     };
-    let successor = past.begin(&server, Some(Lsn::new(20)), |_| false);
+    let successor = past.begin(&SERVER, Some(Lsn::new(20)), |_| false);
     let successor = successor.unwrap().entry;
     let topic = [
         frozen.clone(),
@@ -537,7 +530,7 @@ fn a_mark_that_a_frozen_leader_writes_behind_its_successor_says_nothing_of_the_s
     ];
     let newest = topic.into_iter().reduce(Entry::newest).unwrap();
     assert_eq!(newest, successor.at(Lsn::new(60), 0));
-    let judged = |stands: Option<u64>| judge(Some(&newest), &server, stands.map(Lsn::new));
+    let judged = |stands: Option<u64>| judge(Some(&newest), &SERVER, stands.map(Lsn::new));
     let fits = Knowledge::Known { repeats_from: None };
     assert_eq!(judged(Some(60)), Ok(fits));
     // Dropped by hand: it was not the leader who did it.
