@@ -5,9 +5,10 @@
 //! With protocol 1 the server sends only committed transactions, so a row leaves as it arrives,
 //! inside its transaction; only the confirmation waits for the commit.
 
+mod counters;
 mod error;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::ack::{AckTracker, ConfirmedCommit, Limits, Outcome, Resend, Ticket, Window};
@@ -16,9 +17,10 @@ use crate::lsn::Lsn;
 use crate::outbox::{Change, Operation, TypeCatalog};
 use crate::pgoutput::{self, Begin, Commit, Message, Relation, RelationCache, Tuple};
 use crate::router::dead_letter::{Origin, Reason};
-use crate::router::{DropReason, EventRouter, Note, Record, RouteError, Routed};
+use crate::router::{EventRouter, Record, RouteError, Routed};
 use crate::timestamp::Timestamp;
 
+pub use counters::{Counters, DeadLetter};
 pub use error::{PipelineError, Unroutable};
 
 #[derive(Debug)]
@@ -50,27 +52,6 @@ pub struct Pipeline {
 struct OpenTransaction {
     begin: Begin,
     rows: u64,
-}
-
-/// What has happened since the start; the shell turns differences into metrics and log lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub records: u64,
-    pub transactions: u64,
-    pub largest_transaction_records: u64,
-    pub resent: u64,
-    pub dropped: BTreeMap<DropReason, u64>,
-    /// By the reason's code.
-    pub dead_letters: BTreeMap<&'static str, u64>,
-    pub notes: BTreeMap<Note, u64>,
-}
-
-/// An event that went to the dead-letter topic instead, for the shell to tell of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeadLetter {
-    pub reason: Reason,
-    pub origin: Origin,
-    pub event_id: Option<String>,
 }
 
 impl Pipeline {
@@ -108,6 +89,7 @@ impl Pipeline {
             "a stream starts with an empty window"
         );
         self.relations.clear();
+        self.router.forget_other_tables();
         self.undescribed = None;
         self.tracker.start_at(lsn);
         self.received = self.received.max(lsn);
@@ -176,6 +158,11 @@ impl Pipeline {
     pub fn learn_types(&mut self, catalog: TypeCatalog) {
         self.router.learn_types(catalog);
         self.undescribed = None;
+    }
+
+    /// Rows of such a table could be events.
+    pub fn could_route(&self, relation: &Relation) -> bool {
+        self.router.could_route(relation)
     }
 
     /// The server has sent everything before `wal_end`.

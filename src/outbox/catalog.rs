@@ -11,6 +11,8 @@ use crate::pgoutput::Relation;
 pub struct TypeCatalog {
     types: HashMap<u32, CatalogType>,
     columns: HashMap<(u32, String), CatalogColumn>,
+    /// Outbox tables and their parts. A table is in one of the two sets, by its newest description.
+    ours: HashSet<u32>,
     /// Tables that a wide publication sends and nobody asked for.
     others: HashSet<u32>,
 }
@@ -52,22 +54,40 @@ impl TypeCatalog {
     /// `relation` is the table's oid.
     pub fn add_column(&mut self, relation: u32, name: &str, column: CatalogColumn) {
         self.columns.insert((relation, name.to_owned()), column);
+        self.add_table(relation);
+    }
+
+    /// Rows of this table are the outbox's, whether or not it has columns any more.
+    pub fn add_table(&mut self, relation: u32) {
+        self.others.remove(&relation);
+        self.ours.insert(relation);
     }
 
     /// Rows of this table are none of the outbox.
     pub fn add_other_table(&mut self, relation: u32) {
+        self.ours.remove(&relation);
         self.others.insert(relation);
+    }
+
+    /// A table that was none of the outbox can be a part of it by now, under the same number.
+    pub fn forget_other_tables(&mut self) {
+        self.others.clear();
     }
 
     pub fn is_other_table(&self, relation: u32) -> bool {
         !self.others.is_empty() && self.others.contains(&relation)
     }
 
-    /// What `other` describes counts from now on.
-    pub fn extend(&mut self, other: Self) {
-        self.types.extend(other.types);
-        self.columns.extend(other.columns);
-        self.others.extend(other.others);
+    /// What `newer` describes counts from now on.
+    pub fn extend(&mut self, newer: Self) {
+        self.types.extend(newer.types);
+        self.columns.extend(newer.columns);
+        for table in newer.ours {
+            self.add_table(table);
+        }
+        for table in newer.others {
+            self.add_other_table(table);
+        }
     }
 
     /// Every column of the table is known, and every type that is not built in.
@@ -75,11 +95,12 @@ impl TypeCatalog {
         if self.is_other_table(relation.oid) {
             return true;
         }
-        relation.columns.iter().all(|column| {
-            let is_built_in = column.type_oid < oid::FIRST_NORMAL;
-            self.column(relation.oid, &column.name).is_some()
-                && (is_built_in || self.get_type(column.type_oid).is_some())
-        })
+        self.ours.contains(&relation.oid)
+            && relation.columns.iter().all(|column| {
+                let is_built_in = column.type_oid < oid::FIRST_NORMAL;
+                self.column(relation.oid, &column.name).is_some()
+                    && (is_built_in || self.get_type(column.type_oid).is_some())
+            })
     }
 
     pub(crate) fn get_type(&self, oid: u32) -> Option<&CatalogType> {

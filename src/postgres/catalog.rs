@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::PostgresError;
@@ -18,6 +19,9 @@ pub async fn describe(
 ) -> Result<TypeCatalog, PostgresError> {
     let mut catalog = TypeCatalog::default();
     let mut types = types.to_vec();
+    for table in tables {
+        catalog.add_table(*table);
+    }
     for row in client.query(COLUMNS, &[&tables]).await? {
         types.push(row.try_get("type")?);
         let column = CatalogColumn {
@@ -40,22 +44,36 @@ pub struct StreamedTable {
     pub relation: Arc<Relation>,
     /// The outbox tables.
     pub filter: TableFilter,
-    /// Whatever it is called: it was an outbox table before it was renamed, or the publication sends
-    /// nothing else.
+    /// Through which it was sent.
+    pub publication: String,
+    /// Whatever it is called: it was an outbox table, or a part of one, when the stream began.
     pub is_ours: bool,
-    /// An outbox table has the same columns.
+    /// The publication sent nothing else when the stream began.
+    pub only_ours: bool,
+    /// Its rows could be events, by its columns.
     pub is_alike: bool,
 }
 
+/// What the catalog has of a streamed table that has no outbox table's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// It is called as one by now, or is a part of one.
+    Outbox,
+    /// The publication sends it for what it is.
+    Published,
+    /// The publication does not send it any more: it was taken out, or was a part of what is sent.
+    Unpublished,
+    Gone,
+}
+
 impl StreamedTable {
-    /// Its columns and types, or that it is none of the outbox's. A table that was dropped since may
-    /// have been a part of the outbox: then it has its columns.
+    /// Its columns and types, or that it is none of the outbox's.
     pub async fn describe(&self, client: &Client) -> Result<TypeCatalog, PostgresError> {
         let relation = &self.relation;
         let is_named = self.filter.matches(&relation.namespace, &relation.name);
         if !is_named && !self.is_ours {
-            let taken = is_taken(client, relation.oid, &self.filter).await?;
-            if !taken.unwrap_or(self.is_alike) {
+            let found = self.find(client).await?;
+            if !self.takes(found) {
                 let mut catalog = TypeCatalog::default();
                 catalog.add_other_table(relation.oid);
                 return Ok(catalog);
@@ -64,24 +82,35 @@ impl StreamedTable {
         let types: Vec<u32> = relation.columns.iter().map(|c| c.type_oid).collect();
         describe(client, &[relation.oid], &types).await
     }
-}
 
-/// Whether a streamed table is one of those that `filter` takes, or a part of one. `None` where the
-/// catalog does not have it any more.
-async fn is_taken(
-    client: &Client,
-    table: u32,
-    filter: &TableFilter,
-) -> Result<Option<bool>, PostgresError> {
-    let rows = client.query(ANCESTORS, &[&table]).await?;
-    let mut taken = (!rows.is_empty()).then_some(false);
-    for row in rows {
-        let (schema, name): (&str, &str) = (row.try_get("schema")?, row.try_get("name")?);
-        if filter.matches(schema, name) {
-            taken = Some(true);
+    /// A table that is not there any more, or not for itself, may have been a partition of the outbox
+    /// when the row was written: nothing in the stream tells, and no event is passed over for that.
+    const fn takes(&self, found: Found) -> bool {
+        match found {
+            Found::Outbox => true,
+            Found::Published => false,
+            Found::Unpublished | Found::Gone => self.only_ours || self.is_alike,
         }
     }
-    Ok(taken)
+
+    async fn find(&self, client: &Client) -> Result<Found, PostgresError> {
+        let rows = client.query(ANCESTORS, &[&self.relation.oid]).await?;
+        if rows.is_empty() {
+            return Ok(Found::Gone);
+        }
+        for row in rows {
+            let (schema, name): (&str, &str) = (row.try_get("schema")?, row.try_get("name")?);
+            if self.filter.matches(schema, name) {
+                return Ok(Found::Outbox);
+            }
+        }
+        let parameters: [&(dyn ToSql + Sync); 2] = [&self.relation.oid, &self.publication];
+        let row = client.query_one(IS_PUBLISHED, &parameters).await?;
+        Ok(match row.try_get("published")? {
+            true => Found::Published,
+            false => Found::Unpublished,
+        })
+    }
 }
 
 /// The table and what it inherits from; partitions inherit too.
@@ -93,6 +122,14 @@ const ANCESTORS: &str = "
     )
     SELECT n.nspname::text AS schema, c.relname::text AS name
       FROM up JOIN pg_class c ON c.oid = up.oid JOIN pg_namespace n ON n.oid = c.relnamespace";
+
+/// Of a partition: under its own name. What is sent through its root is not.
+const IS_PUBLISHED: &str = "
+    SELECT EXISTS (
+        SELECT FROM pg_publication_tables p
+          JOIN pg_namespace n ON n.nspname = p.schemaname
+          JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+         WHERE p.pubname = $2::text AND c.oid = $1::oid) AS published";
 
 const COLUMNS: &str = "
     SELECT a.attrelid AS table, a.attname::text AS name, a.atttypid AS type,
@@ -139,4 +176,44 @@ fn kind(row: &Row) -> Result<TypeKind, PostgresError> {
         // Composites, ranges, multiranges, pseudo-types.
         _ => TypeKind::Other,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pgoutput::ReplicaIdentity;
+
+    #[test]
+    fn the_catalog_says_whose_a_table_is_and_the_rest_only_where_it_does_not_know() {
+        let taken = |only_ours, is_alike| {
+            let relation = Relation {
+                oid: 7,
+                namespace: "public".into(),
+                name: "outbox_2026_10".into(),
+                replica_identity: ReplicaIdentity::Default,
+                columns: Vec::new(),
+            };
+            let table = StreamedTable {
+                relation: Arc::new(relation),
+                filter: TableFilter::exact("public.outbox").unwrap(),
+                publication: "outbox".into(),
+                is_ours: false,
+                only_ours,
+                is_alike,
+            };
+            [
+                Found::Outbox,
+                Found::Published,
+                Found::Unpublished,
+                Found::Gone,
+            ]
+            .map(|found| table.takes(found))
+        };
+        assert_eq!(taken(false, false), [true, false, false, false]);
+        // A table that was added to the publication since, whatever it sent before.
+        assert_eq!(taken(true, true), [true, false, true, true]);
+        // A partition that was dropped or detached since.
+        assert_eq!(taken(false, true), [true, false, true, true]);
+        assert_eq!(taken(true, false), [true, false, true, true]);
+    }
 }

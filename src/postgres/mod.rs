@@ -30,7 +30,7 @@ pub use connect::{SESSION_SETTINGS, connect_replication};
 pub use error::{PostgresError, chain};
 pub use object_error::{EarlierTable, ExpiredStep, ObjectError};
 pub use options::{Host, Options, SslMode, TargetSessionAttrs};
-pub use position::{current_position, position_seen};
+pub use position::{ServerSeen, current_position, position_seen};
 pub use replication::{CreatedSlot, ReplicationSession, ReplicationStream, Row, SystemIdentity};
 pub use session::connect;
 pub use sessions::Sessions;

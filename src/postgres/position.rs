@@ -18,6 +18,30 @@ pub async fn current_position(client: &Client) -> Result<Lsn, PostgresError> {
     Ok(page_start(here))
 }
 
+/// The server as it is met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerSeen {
+    /// Where it writes; a standby: what it has replayed.
+    pub position: Lsn,
+    pub in_recovery: bool,
+    /// When its postmaster was started, in seconds since 1970 by its clock. What runs since then has
+    /// one history; backends that crash do not change it.
+    pub started: String,
+}
+
+impl ServerSeen {
+    pub async fn look(client: &Client) -> Result<Self, PostgresError> {
+        const SQL: &str = "SELECT pg_is_in_recovery() AS in_recovery,
+                                  extract(epoch FROM pg_postmaster_start_time())::text AS started";
+        let row = client.query_one(SQL, &[]).await?;
+        Ok(Self {
+            position: position_seen(client).await?,
+            in_recovery: row.try_get("in_recovery")?,
+            started: row.try_get("started")?,
+        })
+    }
+}
+
 /// Where the server writes; a standby: what it has replayed.
 pub async fn position_seen(client: &Client) -> Result<Lsn, PostgresError> {
     const SQL: &str = "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()

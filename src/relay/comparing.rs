@@ -4,8 +4,9 @@ use tokio::task::JoinHandle;
 
 use super::handover::{Connector, Handover};
 use super::journal::{self, Journal, Stored, Writer};
-use super::opening::StreamOrigin;
+use super::origin::StreamOrigin;
 use super::snapshot::while_leading;
+use super::standby::OnStandby;
 use super::view::Obstacle;
 use super::{Interrupted, Relay, RelayError, View};
 use crate::config::Config;
@@ -95,6 +96,7 @@ pub(super) struct Looked<'a> {
     pub(super) here: &'a StreamOrigin,
     /// Where the server writes.
     pub(super) written: Lsn,
+    pub(super) in_recovery: bool,
     pub(super) found: Option<&'a SlotDescription>,
     pub(super) view: &'a View,
 }
@@ -124,7 +126,7 @@ impl Looked<'_> {
                     Err(gap @ (Gap::Missing { .. } | Gap::Rewound { .. }))
                         if !self.accepts(&gap) =>
                     {
-                        Err(gap.into())
+                        Err(self.refusal(gap, None))
                     }
                     // Another instance may have moved the slot meanwhile, and on another server the
                     // slot's own position tells.
@@ -203,10 +205,12 @@ impl Looked<'_> {
     }
 
     fn server(&self, left_at: Option<Lsn>) -> Server<'_> {
+        let config = self.config;
+        let (database, slot) = (&config.postgres.database, config.slot.name.as_str());
         Server {
             written: self.written,
             left_at,
-            ..self.here.server(self.config)
+            ..self.here.server(database, slot)
         }
     }
 
@@ -247,8 +251,13 @@ impl Looked<'_> {
         }
     }
 
-    /// What a gap is told as: a connector may have used the slot meanwhile.
+    /// What a gap is told as: a connector may have used the slot meanwhile, and a standby says nothing
+    /// of the primary's slot.
     fn refusal(&self, gap: Gap, connector: Option<&Connector>) -> RelayError {
+        if let Some(seen) = OnStandby::in_place_of(&gap).filter(|_| self.in_recovery) {
+            let slot = self.config.slot.name.to_string();
+            return RelayError::Standby { slot, seen };
+        }
         match (self.stands(), connector) {
             (Some(stands), Some(connector)) => connector.refusal(gap, stands, self.written),
             _ => gap.into(),
@@ -257,7 +266,7 @@ impl Looked<'_> {
 
     fn accepts(&self, gap: &Gap) -> bool {
         let replaces = gap.is_loss() && self.told.snapshot == SnapshotMode::WhenNeeded;
-        self.told.accept_gap || replaces
+        self.told.accept_gap || (replaces && !self.in_recovery)
     }
 
     /// The entry to begin with, and what becomes of what was known before.
@@ -335,7 +344,11 @@ impl Relay {
         }
         let confirmed = self.outbound.pipeline.confirmed();
         let origin = self.origin.as_ref().filter(|_| confirmed > Lsn::ZERO);
-        let known = origin.map(|origin| Entry::first(0, &origin.server(&self.config), confirmed));
+        let (database, slot) = (&self.config.postgres.database, &self.config.slot.name);
+        let known = origin.map(|origin| {
+            let server = origin.server(database, slot.as_str());
+            Entry::first(0, &server, confirmed)
+        });
         Memory::Process(known)
     }
 

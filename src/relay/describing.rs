@@ -62,12 +62,10 @@ impl Relay {
             let table = StreamedTable {
                 relation: Arc::clone(relation),
                 filter: self.config.tables.clone(),
-                is_ours: source.only_ours
-                    || source.tables.iter().any(|table| table.holds(relation.oid)),
-                is_alike: source
-                    .tables
-                    .iter()
-                    .any(|table| table.has_columns_of(relation)),
+                publication: self.config.publication.name.to_string(),
+                is_ours: source.tables.iter().any(|table| table.holds(relation.oid)),
+                only_ours: source.only_ours,
+                is_alike: self.outbound.pipeline.could_route(relation),
             };
             let (options, kept) = (state.source.options.clone(), state.catalog.take());
             state.describing = Some(Box::pin(async move {

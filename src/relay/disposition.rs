@@ -42,6 +42,10 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         )
         | RelayError::MovedSlot(_)
         | RelayError::JournalEntry { .. } => Disposition::Hold,
+        // The address leads to the primary again, or the standby becomes one.
+        RelayError::Standby { .. } => Disposition::Wait,
+        // Each attempt would publish the rows before it again.
+        RelayError::SnapshotCut { .. } => Disposition::Hold,
         RelayError::JournalUnread(ReadError::TopicAuthorization { .. }) => Disposition::Wait,
         // Brokers that are away are waited for.
         RelayError::JournalUnread(
@@ -62,6 +66,11 @@ fn object(error: &ObjectError) -> Disposition {
             verdict: SlotVerdict::Lost { .. },
             ..
         } => Disposition::Hold,
+        // It ends with the transactions that it waits for.
+        ObjectError::SlotUnusable {
+            verdict: SlotVerdict::BeingMade { .. },
+            ..
+        } => Disposition::Retry,
         ObjectError::SlotUnusable { .. }
         | ObjectError::NoTable { .. }
         | ObjectError::NotPublishable { .. }
@@ -122,5 +131,61 @@ fn postgres(error: &PostgresError) -> Disposition {
         | PostgresError::Unexpected { .. }
         | PostgresError::StreamEnded
         | PostgresError::StoppingServer => Disposition::Retry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lsn::Lsn;
+    use crate::relay::OnStandby;
+
+    fn not_utf8() -> ObjectError {
+        ObjectError::NotUtf8 {
+            table: "public.outbox".into(),
+            column: "payload".into(),
+        }
+    }
+
+    #[test]
+    fn what_a_standby_lacks_is_asked_for_again_and_on_a_primary_it_is_for_the_operator() {
+        let (confirmed, written) = (Lsn::new(200), Lsn::new(150));
+        let missing = Gap::Missing {
+            slot: "outbox".into(),
+            from: confirmed,
+            to: written,
+        };
+        let moved = Gap::Moved {
+            slot: "outbox".into(),
+            from: written,
+            to: confirmed,
+        };
+        for gap in [missing, moved, Gap::Rewound { confirmed, written }] {
+            let seen = OnStandby::in_place_of(&gap).unwrap();
+            let slot = "outbox".to_owned();
+            let on_standby = RelayError::Standby { slot, seen };
+            assert_eq!(disposition(&on_standby), Disposition::Wait);
+            assert!(!on_standby.is_loss());
+            assert_eq!(disposition(&gap.into()), Disposition::Hold);
+        }
+    }
+
+    #[test]
+    fn a_snapshot_that_has_published_rows_is_not_begun_again_by_itself() {
+        let of_snapshot = |rows| RelayError::of_snapshot(not_utf8(), rows);
+        assert_eq!(disposition(&of_snapshot(0)), Disposition::Wait);
+        assert_eq!(disposition(&of_snapshot(7)), Disposition::Hold);
+        let cut = ObjectError::Session(PostgresError::Closed);
+        let cut = RelayError::of_snapshot(cut, 7);
+        assert_eq!(disposition(&cut), Disposition::Retry);
+    }
+
+    #[test]
+    fn a_slot_that_is_still_being_made_is_waited_for() {
+        let being_made = RelayError::Object(ObjectError::SlotUnusable {
+            name: "outbox".into(),
+            verdict: SlotVerdict::BeingMade { by: None },
+        });
+        assert_eq!(disposition(&being_made), Disposition::Retry);
     }
 }

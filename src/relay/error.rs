@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use super::MovedSlot;
+use super::{MovedSlot, OnStandby};
 use crate::journal::{EntryError, Gap};
 use crate::kafka::{DeliveryError, PublishError, ReadError};
 use crate::observe::Problem;
@@ -26,6 +26,16 @@ pub enum RelayError {
     Gap(Gap),
     /// The same after Kafka Connect.
     MovedSlot(Box<MovedSlot>),
+    /// It is not what was known, and the server is a standby.
+    Standby {
+        slot: String,
+        seen: OnStandby,
+    },
+    /// Some of a snapshot's rows were published before one that cannot be read.
+    SnapshotCut {
+        rows: u64,
+        source: ObjectError,
+    },
     JournalUnread(ReadError),
     /// Kafka said nothing to a command that had an entry for the journal.
     JournalUnwritten {
@@ -127,6 +137,8 @@ impl RelayError {
         match self {
             Self::Postgres(error) | Self::Object(ObjectError::Session(error)) => error.kind(),
             Self::Undeliverable(undelivered) => undelivered.kind(),
+            // A standby replays on.
+            Self::Standby { slot, seen } => seen.message(slot),
             Self::Pipeline(PipelineError::Decode { .. }) => "decode".to_owned(),
             Self::Pipeline(PipelineError::OutOfOrder { .. }) => "out of order".to_owned(),
             Self::Pipeline(PipelineError::ConnectorOffset { .. }) => "connector offset".to_owned(),
@@ -135,6 +147,7 @@ impl RelayError {
             | Self::Publish(_)
             | Self::Gap(_)
             | Self::MovedSlot(_)
+            | Self::SnapshotCut { .. }
             | Self::JournalUnread(_)
             | Self::JournalUnwritten { .. }
             | Self::OffsetsUnread(_)
@@ -163,7 +176,11 @@ impl RelayError {
             Self::Pipeline(PipelineError::Decode { .. } | PipelineError::OutOfOrder { .. }) => {
                 "protocol"
             }
-            Self::Object(_) | Self::Gap(_) | Self::MovedSlot(_) => "object",
+            Self::Object(_)
+            | Self::Gap(_)
+            | Self::MovedSlot(_)
+            | Self::Standby { .. }
+            | Self::SnapshotCut { .. } => "object",
             Self::JournalUnread(_) | Self::JournalUnwritten { .. } | Self::JournalEntry { .. } => {
                 "journal"
             }
@@ -205,6 +222,17 @@ impl RelayError {
             Self::Object(error) => problem(error.to_string(), error.detail(), error.hint()),
             Self::Gap(gap) => problem(gap.to_string(), Some(gap.detail()), Some(gap.hint())),
             Self::MovedSlot(moved) => moved.problem(),
+            Self::Standby { slot, seen } => problem(seen.message(slot), Some(seen.detail()), Some(OnStandby::hint())),
+            Self::SnapshotCut { rows, source } => {
+                let again = format!("Kafka has the {rows} rows before it, and the next attempt publishes them once more: it is not made by itself.");
+                let detail = source.detail().into_iter().chain([again]);
+                let hint = source.hint().into_iter().chain(["Then start the relay again.".to_owned()]);
+                problem(
+                    format!("the snapshot cannot go on: {source}"),
+                    Some(detail.collect::<Vec<_>>().join(" ")),
+                    Some(hint.collect::<Vec<_>>().join(" ")),
+                )
+            }
             Self::JournalUnread(error) => problem(
                 format!("the position journal cannot be read: {error}"),
                 error.source().map(chain),
@@ -238,6 +266,15 @@ impl RelayError {
 }
 
 impl RelayError {
+    /// What a snapshot met after `rows` of its rows were published.
+    pub(super) fn of_snapshot(error: ObjectError, rows: u64) -> Self {
+        match error {
+            ObjectError::Session(error) => Self::Postgres(error),
+            source if rows > 0 => Self::SnapshotCut { rows, source },
+            error => Self::Object(error),
+        }
+    }
+
     /// The slot is invalidated or gone: the detail says which positions cannot be streamed any more.
     pub(super) fn is_loss(&self) -> bool {
         match self {

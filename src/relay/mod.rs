@@ -18,12 +18,15 @@ mod kill_point;
 mod moved_slot;
 mod opening;
 mod options;
+mod origin;
 mod outbound;
 mod replay;
 mod server_clock;
+mod settling;
 mod showing;
 mod shutdown;
 mod snapshot;
+mod standby;
 mod streaming;
 mod trouble;
 mod view;
@@ -46,7 +49,8 @@ use health::ServerEnd;
 use housekeeping::{REST_AFTER_GAP, REST_AFTER_UNSEEN};
 use journal::{Journal, Writer, Writing};
 use kill_point::KillPoint;
-use opening::{AfterSnapshot, Lead, Opened, Plan, StreamOrigin};
+use opening::{AfterSnapshot, Lead, Opened, Plan};
+use origin::StreamOrigin;
 use outbound::Outbound;
 use watching::{Unseen, Watch};
 
@@ -63,6 +67,7 @@ pub use options::{OnBlocked, Options};
 pub use outbound::Sink;
 pub use replay::{Replay, Taken};
 pub use shutdown::{Stop, stop_on_signals, stop_requested};
+pub use standby::OnStandby;
 use view::Obstacle;
 pub use view::View;
 
@@ -352,27 +357,6 @@ impl Relay {
             .await
     }
 
-    /// A position of ours counts before the slot's only where both are of one history: a server that
-    /// crashed may have forgotten what it was told. On another server, another timeline or with a
-    /// new slot it would skip what was never sent.
-    fn follow(&mut self, origin: StreamOrigin, confirmed: Lsn, is_new: bool) {
-        if is_new || self.origin.as_ref() != Some(&origin) {
-            if let Some(known) = &self.origin {
-                tracing::warn!(
-                    known_system = known.system_id, known_timeline = known.timeline,
-                    system = origin.system_id, timeline = origin.timeline,
-                    new_slot = is_new, lsn = %confirmed,
-                    "another server, timeline or slot than before: streaming from the slot's own position"
-                );
-            }
-            self.outbound.pipeline.forget_position();
-            if self.unseen.forget() {
-                self.rest_housekeeping(REST_AFTER_UNSEEN);
-            }
-        }
-        self.origin = Some(origin);
-    }
-
     /// An error in the words of the operator's own files.
     fn worded(&self, error: &RelayError) -> Problem {
         let door = &self.config.door;
@@ -387,11 +371,15 @@ impl Relay {
     }
 
     /// The source is seen to work: the next failure is a new one.
-    fn opened(&mut self) {
+    fn recovered(&mut self) {
         self.backoff.reset();
         if self.repeated.recovered() {
             tracing::info!("recovered: connected to PostgreSQL");
         }
+    }
+
+    /// Nothing stands in the way of the source now.
+    fn opened(&mut self) {
         self.view.set_problem(None);
         self.view.unblock(Obstacle::Source);
     }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::comparing::{Begins, Compared, Looked, Memory, Told, begin_reading};
 use super::handover::{Handover, Resumption};
+use super::origin::StreamOrigin;
+use super::standby::OnStandby;
 use super::streaming::Source;
 use super::{RelayError, View};
 use crate::config::Config;
-use crate::journal::Server;
 use crate::lsn::Lsn;
 use crate::observe::{Role, State};
 use crate::outbox::TypeCatalog;
@@ -17,7 +18,7 @@ use crate::postgres::slot::{self, SlotDescription, SlotVerdict};
 use crate::postgres::snapshot::{Snapshot, SnapshotMode, StartPlan};
 use crate::postgres::table::OutboxTable;
 use crate::postgres::watched::Watched;
-use crate::postgres::{self, ObjectError, ReplicationSession};
+use crate::postgres::{self, ObjectError, ReplicationSession, ServerSeen};
 
 const FREE_ATTEMPTS: u32 = 50;
 const FREE_PAUSE: Duration = Duration::from_millis(100);
@@ -34,28 +35,6 @@ pub(super) struct Opened {
     /// Absent without a journal.
     pub(super) begins: Option<Begins>,
     pub(super) resumption: Resumption,
-}
-
-/// What a position belongs to: on another server or another timeline the same number is another
-/// place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StreamOrigin {
-    pub(super) system_id: String,
-    pub(super) timeline: u32,
-}
-
-impl StreamOrigin {
-    /// As the journal knows it.
-    pub(super) fn server<'a>(&'a self, config: &'a Config) -> Server<'a> {
-        Server {
-            system_id: &self.system_id,
-            timeline: self.timeline,
-            database: &config.postgres.database,
-            slot: config.slot.name.as_str(),
-            written: Lsn::ZERO,
-            left_at: None,
-        }
-    }
 }
 
 #[expect(clippy::large_enum_variant, reason = "one value per connection")]
@@ -136,16 +115,18 @@ pub(super) async fn open(
     // Beside the questions to the server.
     let reading = begin_reading(&memory, told);
     let identity = session.identify_system().await?;
-    let here = StreamOrigin {
-        system_id: identity.system_id,
-        timeline: identity.timeline,
-    };
     let options = postgres::Options {
         hosts: vec![session.host().clone()],
         ..config.postgres.clone()
     };
     let client = postgres::connect(&options).await?;
-    let before = postgres::position_seen(&client).await?;
+    let server = ServerSeen::look(&client).await?;
+    let (before, in_recovery) = (server.position, server.in_recovery);
+    let here = StreamOrigin {
+        system_id: identity.system_id,
+        timeline: identity.timeline,
+        started: server.started,
+    };
     let tables = OutboxTable::resolve(&client, &config.tables).await?;
     // The publication comes before the slot: a slot cannot read through one that is younger.
     let mut found = SlotDescription::read(&client, &config.slot.name).await?;
@@ -153,11 +134,15 @@ pub(super) async fn open(
     if handover.is_some() {
         found = until_free(&client, config, found).await?;
     }
+    if told.snapshot != SnapshotMode::InitialOnly {
+        refuse_for_now(config, found.as_ref(), in_recovery)?;
+    }
     let looked = Looked {
         config,
         told,
         here: &here,
         written: before,
+        in_recovery,
         found: found.as_ref(),
         view,
     };
@@ -219,6 +204,26 @@ async fn until_free(
         found = SlotDescription::read(client, &config.slot.name).await?;
     }
     Ok(found)
+}
+
+/// What another look may find otherwise, before anything is made of it.
+fn refuse_for_now(
+    config: &Config,
+    found: Option<&SlotDescription>,
+    in_recovery: bool,
+) -> Result<(), RelayError> {
+    let name = config.slot.name.to_string();
+    let verdict = found.map(|slot| slot.verdict(&config.postgres.database, None));
+    match verdict {
+        Some(verdict @ SlotVerdict::BeingMade { .. }) => {
+            Err(ObjectError::SlotUnusable { name, verdict }.into())
+        }
+        Some(SlotVerdict::Lost { reason, .. }) if in_recovery => Err(RelayError::Standby {
+            slot: name,
+            seen: OnStandby::Invalidated { reason },
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// A publication that is made now does not exist for what the slot has yet to send.

@@ -36,7 +36,7 @@ impl Relay {
         self.view.set_state(State::Snapshotting);
         self.in_snapshot = true;
         let (consistent_point, taken_at) = (snapshot.consistent_point(), snapshot.taken_at());
-        let mut shown = 0;
+        let (mut shown, mut published) = (0, 0);
         let metrics = self.view.metrics.clone();
         let expected = i64::try_from(snapshot.rows()).unwrap_or(i64::MAX);
         metrics.snapshot_rows.set(expected);
@@ -44,7 +44,9 @@ impl Relay {
         let fetch_bytes = self.config.snapshot.fetch_bytes;
         loop {
             let fetch = self.drive(snapshot.next_rows(fetch_bytes));
-            let Some(rows) = while_leading(&mut session, fetch).await?? else {
+            let fetched = while_leading(&mut session, fetch).await?;
+            let fetched = fetched.map_err(|error| RelayError::of_snapshot(error, published));
+            let Some(rows) = fetched? else {
                 break;
             };
             for row in rows {
@@ -57,6 +59,7 @@ impl Relay {
                     .handle_snapshot_row(relation, &tuple, consistent_point, taken_at)
                     .map_err(RelayError::Pipeline)?;
                 self.outbound.send();
+                published += 1;
                 self.kill_point.pass(Edge::SnapshotRow);
                 metrics.snapshot_rows_read.inc();
             }
@@ -72,6 +75,7 @@ impl Relay {
         self.kill_point.pass(Edge::SnapshotSlot);
         (self.in_snapshot, self.snapshot_taken) = (false, true);
         self.opened();
+        self.recovered();
         tracing::info!(rows, lsn = %confirmed, "snapshot complete");
         Ok((session, confirmed))
     }

@@ -12,6 +12,7 @@ use super::housekeeping::REST_AFTER_UNSEEN;
 use super::journal::{self, Journal};
 use super::kill_point::Edge;
 use super::outbound::until;
+use super::settling::Settling;
 use super::view::{Obstacle, UNROUTABLE};
 use super::watching::{Finding, Findings};
 use super::{Ended, Interrupted, Relay, RelayError, Until, shutdown};
@@ -31,7 +32,7 @@ pub(super) struct Source {
     /// For ordinary sessions with the server that streams.
     pub(super) options: postgres::Options,
     pub(super) tables: Vec<OutboxTable>,
-    /// The publication sends nothing else.
+    /// The publication sent nothing else when the stream began.
     pub(super) only_ours: bool,
     /// As they were when the stream began.
     pub(super) watched: Watched,
@@ -48,9 +49,9 @@ pub(super) struct Loop {
     target: Option<Lsn>,
     /// The target is confirmed: nothing more is begun.
     reached: bool,
-    /// Without an error for long enough, or with a message of the stream.
-    works: bool,
-    started_at: Instant,
+    /// It has brought a message, or has lasted.
+    is_open: bool,
+    settling: Settling,
     /// A row that cannot be routed stands at the front; nothing behind it is read.
     held: Option<Problem>,
     /// Since when nothing is read.
@@ -84,9 +85,6 @@ impl Pace {
         }
     }
 }
-
-/// A server that refuses a stream does so sooner.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 async fn server_position(options: &postgres::Options) -> Result<Lsn, PostgresError> {
     let client = postgres::connect(options).await?;
@@ -157,8 +155,8 @@ impl Relay {
             give_up_at: None,
             target,
             reached: false,
-            works: false,
-            started_at: Instant::now(),
+            is_open: false,
+            settling: Settling::begin(start_lsn, Instant::now()),
             held: None,
             paused_at: None,
             appetite: Appetite::default(),
@@ -189,6 +187,7 @@ impl Relay {
                 std::thread::sleep(rest);
             }
             self.describe(&mut state, Duration::ZERO);
+            self.note_works(&mut state);
             if self.is_done(&mut state) {
                 return self.finish(state).await;
             }
@@ -299,7 +298,7 @@ impl Relay {
                 None => break,
                 Some(Ok(())) => {
                     self.kill_point.pass(Edge::Received);
-                    self.note_works(state);
+                    self.note_open(state);
                 }
                 Some(Err(error @ PipelineError::Route(_))) => self.hold_row(state, error)?,
                 Some(Err(error)) => return Err(RelayError::Pipeline(error)),
@@ -326,10 +325,21 @@ impl Relay {
         Ok(())
     }
 
-    fn note_works(&mut self, state: &mut Loop) {
-        if !state.works {
-            state.works = true;
+    fn note_open(&mut self, state: &mut Loop) {
+        if !state.is_open {
+            state.is_open = true;
             self.opened();
+        }
+    }
+
+    fn note_works(&mut self, state: &mut Loop) {
+        let pipeline = &self.outbound.pipeline;
+        let (confirmed, inside) = (pipeline.confirmed(), pipeline.in_transaction());
+        if state
+            .settling
+            .proves_itself(confirmed, inside, Instant::now())
+        {
+            self.recovered();
         }
     }
 
@@ -368,8 +378,8 @@ impl Relay {
     }
 
     fn on_tick(&mut self, state: &mut Loop, reading: bool) -> Result<(), RelayError> {
-        if state.started_at.elapsed() > SETTLED_AFTER {
-            self.note_works(state);
+        if state.settling.has_lasted(Instant::now()) {
+            self.note_open(state);
         }
         self.outbound.count_confirmed();
         let waits = state.held.is_some() || self.outbound.pipeline.undescribed().is_some();

@@ -132,6 +132,24 @@ impl EventRouter {
         self.plan = None;
     }
 
+    /// Each table that is none of the outbox is asked about again.
+    pub fn forget_other_tables(&mut self) {
+        self.catalog.forget_other_tables();
+    }
+
+    /// It has the columns without which no row is an event.
+    pub fn could_route(&self, relation: &Relation) -> bool {
+        let options = &self.options;
+        [
+            &options.id_field,
+            &options.key_field,
+            &options.route_field,
+            &options.payload_field,
+        ]
+        .into_iter()
+        .all(|wanted| relation.columns.iter().any(|column| column.name == *wanted))
+    }
+
     /// The catalog has nothing to add to what the stream says of the table.
     pub fn knows_types(&self, relation: &Relation) -> bool {
         self.catalog.describes(relation)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{
-    Consumer, Kafka, Postgres, Relay, Scene, Shop, Shutdown, Tally, Version, wait_until,
+    Consumer, Kafka, Postgres, Relay, Scene, Shop, Shutdown, Tally, Version, free_port, wait_until,
 };
 
 const TOPIC: &str = Scene::TOPIC;
@@ -54,13 +54,40 @@ async fn a_wide_publication_publishes_the_outbox_alone() {
     let events = consumer.take(2);
     assert_eq!([events[0].seq(), events[1].seq()], [1, 11]);
     assert_eq!(consumer.next(QUIET), None);
-    wait_until(
-        PATIENCE,
-        "three rows of other tables are counted",
-        async || relay.metric("outboxd_rows_dropped_total{reason=\"other_table\"}") == Some(3.0),
-    )
-    .await;
+    dropped(&relay, 3.0).await;
+
+    // What was none of the outbox becomes it: as a partition, then by its name.
+    client
+        .batch_execute("CREATE TABLE loose (LIKE outbox); CREATE TABLE outbox_new (LIKE outbox)")
+        .await
+        .unwrap();
+    insert(&client, "loose", 20).await;
+    insert(&client, "outbox_new", 30).await;
+    dropped(&relay, 5.0).await;
+    client
+        .batch_execute("ALTER TABLE outbox ATTACH PARTITION loose FOR VALUES FROM (20) TO (30)")
+        .await
+        .unwrap();
+    insert(&client, "outbox", 21).await;
+    assert_eq!(consumer.take(1)[0].seq(), 21);
+    client
+        .batch_execute(
+            "BEGIN; ALTER TABLE outbox RENAME TO outbox_old; ALTER TABLE outbox_new RENAME TO outbox; COMMIT",
+        )
+        .await
+        .unwrap();
+    insert(&client, "outbox", 31).await;
+    assert_eq!(consumer.take(1)[0].seq(), 31);
+    assert_eq!(consumer.next(QUIET), None);
     assert!(relay.stop().success());
+}
+
+/// Rows of tables that are none of the outbox, as counted.
+async fn dropped(relay: &Relay, rows: f64) {
+    wait_until(PATIENCE, "rows of other tables are counted", async || {
+        relay.metric("outboxd_rows_dropped_total{reason=\"other_table\"}") == Some(rows)
+    })
+    .await;
 }
 
 /// A cut anywhere in a buffer: what was taken from it before has to leave all the same.
@@ -159,6 +186,93 @@ async fn another_server_behind_the_address_is_streamed_from_its_own_slots_positi
     assert!(relay.stop().success());
 }
 
+/// The relay lives on, and knows a position that the server has already passed in another history.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_put_back_is_streamed_from_its_own_slots_position() {
+    let Scene {
+        mut postgres,
+        kafka,
+        client,
+    } = Scene::open(Version::V18, &[]).await;
+    let relay = Relay::start(&postgres, &kafka, &["relay.backoff_max=300ms"]);
+    relay.wait_for_state("streaming").await;
+    let consumer = Consumer::new(&kafka, TOPIC);
+    insert(&client, "outbox", 1).await;
+    assert_eq!(consumer.take(1)[0].seq(), 1);
+    postgres.stop(Shutdown::Fast);
+    postgres.keep_disk();
+    postgres.start_again();
+    let client = postgres.client().await;
+    let write = "CREATE TABLE noise AS SELECT repeat('x', 1000) FROM generate_series(1, 3000)";
+    client.batch_execute(write).await.unwrap();
+    insert(&client, "outbox", 2).await;
+    assert_eq!(consumer.take(1)[0].seq(), 2);
+    let confirmed = "SELECT pg_current_wal_insert_lsn() - confirmed_flush_lsn < 10000
+                       FROM pg_replication_slots";
+    wait_until(PATIENCE, "it is confirmed", async || {
+        client.query_one(confirmed, &[]).await.unwrap().get(0)
+    })
+    .await;
+
+    relay.signal("STOP");
+    postgres.stop(Shutdown::Immediate);
+    postgres.put_back();
+    postgres.start_again();
+    let client = postgres.client().await;
+    for seq in [3, 4] {
+        insert(&client, "outbox", seq).await;
+    }
+    client.batch_execute(write).await.unwrap();
+    client
+        .batch_execute("INSERT INTO noise SELECT * FROM noise")
+        .await
+        .unwrap();
+    relay.signal("CONT");
+    let seqs: Vec<i64> = consumer.take(2).iter().map(|event| event.seq()).collect();
+    assert_eq!(seqs, [3, 4]);
+    assert!(relay.logged("its slot stands before what was confirmed"));
+    assert!(relay.stop().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_without_the_slot_is_no_loss_and_the_primary_is_waited_for() {
+    let kafka = Scene::kafka().await;
+    let (mut primary, client) = Scene::source(Version::V18, &[]).await;
+    client
+        .batch_execute("SELECT pg_create_physical_replication_slot('standby', true)")
+        .await
+        .unwrap();
+    let standby = primary.start_standby(free_port());
+    let url = format!(
+        "postgres.url=postgresql://postgres@127.0.0.1:{},127.0.0.1:{}/postgres",
+        primary.port, standby.port
+    );
+    // Not even with this mode is a slot made there in the place of the primary's.
+    let settings = [
+        url.as_str(),
+        "relay.backoff_max=300ms",
+        "snapshot.mode=when_needed",
+    ];
+    let relay = Relay::start(&primary, &kafka, &settings);
+    relay.wait_for_state("streaming").await;
+    let consumer = Consumer::new(&kafka, TOPIC);
+    insert(&primary.client().await, "outbox", 1).await;
+    assert_eq!(consumer.take(1)[0].seq(), 1);
+    primary.stop(Shutdown::Fast);
+    relay.wait_for_state("blocked").await;
+    let error = relay.status().unwrap()["error"].clone();
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("the server is a standby, and replication slot \"outbox\""),
+        "{message}"
+    );
+    primary.start_again();
+    relay.wait_for_state("streaming").await;
+    insert(&primary.client().await, "outbox", 2).await;
+    assert_eq!(consumer.take(1)[0].seq(), 2);
+    assert!(relay.stop().success());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_publication_that_is_gone_is_not_made_again_behind_the_slot() {
     let Scene {
@@ -171,6 +285,15 @@ async fn a_publication_that_is_gone_is_not_made_again_behind_the_slot() {
     insert(&client, "outbox", 1).await;
     let consumer = Consumer::new(&kafka, TOPIC);
     assert_eq!(consumer.take(1)[0].seq(), 1);
+    // A table that somebody adds to it under way is none of the outbox, like it as it may be.
+    client
+        .batch_execute(
+            "CREATE TABLE customers (LIKE outbox); ALTER PUBLICATION outbox ADD TABLE customers",
+        )
+        .await
+        .unwrap();
+    insert(&client, "customers", 100).await;
+    dropped(&relay, 1.0).await;
     assert!(relay.stop().success());
 
     client

@@ -110,3 +110,67 @@ fn a_type_that_is_not_built_in_has_to_be_known_too() {
     let relation = outbox().column("mood", 20_000);
     assert_eq!(asked_of_a_known_table(&relation), [Arc::new(relation)]);
 }
+
+/// Rows of `relation` that go out, where the catalog says `learned` of what is undescribed.
+fn published(
+    pipeline: &mut Pipeline,
+    stream: &mut Stream,
+    (relation, end_lsn): (&Relation, u64),
+    learned: &TypeCatalog,
+) -> usize {
+    for message in stream.send(&null_payload(relation, end_lsn)) {
+        pipeline.handle_wal(message.lsn, &message.body).unwrap();
+        if pipeline.undescribed().is_some() {
+            pipeline.learn_types(learned.clone());
+        }
+    }
+    pipeline.take_outgoing().len()
+}
+
+#[test]
+fn a_table_is_the_outboxs_or_none_of_it_by_its_newest_description() {
+    let (ours, mut pipeline, mut stream) = (outbox(), pipeline(), Stream::default());
+    let new = Relation {
+        name: "outbox_new".into(),
+        ..ours.clone()
+    };
+    let mut other = TypeCatalog::default();
+    other.add_other_table(new.oid);
+    let known = catalog(&ours, "x");
+    pipeline.start_stream(outboxd::lsn::Lsn::ZERO);
+    let mut sent = |at, learned| published(&mut pipeline, &mut stream, at, learned);
+    assert_eq!(sent((&new, 0x200), &other), 0);
+    // ALTER TABLE … RENAME: the same table under the outbox's name, and back.
+    assert_eq!(sent((&ours, 0x300), &known), 1);
+    assert_eq!(sent((&new, 0x400), &other), 0);
+    assert_eq!(sent((&ours, 0x500), &known), 1);
+}
+
+#[test]
+fn a_new_stream_asks_again_whose_a_table_is_that_was_none_of_the_outbox() {
+    let (relation, mut pipeline) = (outbox(), pipeline());
+    let mut other = TypeCatalog::default();
+    other.add_other_table(relation.oid);
+    pipeline.start_stream(outboxd::lsn::Lsn::ZERO);
+    let mut stream = Stream::default();
+    let at = (&relation, 0x200);
+    assert_eq!(published(&mut pipeline, &mut stream, at, &other), 0);
+    pipeline.end_stream();
+    pipeline.start_stream(outboxd::lsn::Lsn::ZERO);
+    let (mut stream, known) = (Stream::default(), catalog(&relation, "x"));
+    let at = (&relation, 0x300);
+    assert_eq!(published(&mut pipeline, &mut stream, at, &known), 1);
+}
+
+#[test]
+fn a_table_that_is_gone_may_have_been_the_outboxs_whatever_columns_came_since() {
+    let pipeline = pipeline();
+    let relation = outbox();
+    assert!(pipeline.could_route(&relation));
+    assert!(pipeline.could_route(&relation.clone().column("added", 25)));
+    let mut without_payload = relation;
+    without_payload
+        .columns
+        .retain(|column| column.name != "payload");
+    assert!(!pipeline.could_route(&without_payload));
+}

@@ -138,6 +138,13 @@ pub(super) fn slot(options: &SlotOptions, seen: &SeenSlot<'_>, plan: StartPlan) 
                 of(leader)
             ),
         ),
+        (Some(_), Some(leader), SlotVerdict::BeingMade { .. }) => Check::ok(
+            "slot",
+            format!(
+                "\"{name}\" is being made by a relay that runs: {}",
+                of(leader)
+            ),
+        ),
         (Some(slot), Some(leader), SlotVerdict::Usable) => Check::ok(
             "slot",
             format!(

@@ -72,6 +72,10 @@ pub enum SlotVerdict {
     },
     /// Kept in step from the primary: it cannot be read before the standby is promoted.
     Synced,
+    /// It has no position yet: a session waits for the transactions that were open when it began.
+    BeingMade {
+        by: Option<SlotHolder>,
+    },
     Active(SlotHolder),
 }
 
@@ -103,6 +107,10 @@ impl SlotDescription {
                 expected: database.to_owned(),
             };
         }
+        // One that the standby has invalidated is made anew from the primary.
+        if self.synced == Some(true) {
+            return SlotVerdict::Synced;
+        }
         if let Some(reason) = self.lost_because() {
             return SlotVerdict::Lost {
                 reason,
@@ -113,8 +121,9 @@ impl SlotDescription {
         if self.temporary {
             return SlotVerdict::Temporary;
         }
-        if self.synced == Some(true) {
-            return SlotVerdict::Synced;
+        if self.confirmed_flush_lsn.is_none() {
+            let by = self.holder.clone();
+            return SlotVerdict::BeingMade { by };
         }
         match &self.holder {
             Some(holder) if Some(holder.pid) != own_pid => SlotVerdict::Active(holder.clone()),
@@ -254,6 +263,8 @@ impl fmt::Display for SlotVerdict {
             Self::Temporary => f.write_str("is a temporary slot of another session"),
             Self::Lost { .. } => f.write_str("was invalidated by the server"),
             Self::Synced => f.write_str("is kept in step from the primary and cannot be read here"),
+            Self::BeingMade { by: None } => f.write_str("is still being made"),
+            Self::BeingMade { by: Some(by) } => write!(f, "is still being made by {by}"),
             Self::Active(holder) => write!(f, "is in use by {holder}"),
         }
     }
@@ -277,6 +288,10 @@ impl SlotVerdict {
                     "The reason is \"{reason}\". Rows committed from {from} to {server_lsn} cannot be streamed."
                 ))
             }
+            Self::BeingMade { .. } => Some(
+                "It has no position before the transactions have ended that were open when it was begun."
+                    .to_owned(),
+            ),
             _ => None,
         }
     }
@@ -298,6 +313,9 @@ impl SlotVerdict {
                 "Find out which events are missing before the slot is given up: SELECT pg_drop_replication_slot('{slot}'); then outboxd run --accept-gap makes a new one and, with snapshot.mode = initial, publishes the rows that are in the table."
             ),
             Self::Synced => "Connect to the primary.".to_owned(),
+            Self::BeingMade { .. } => {
+                "Wait for them, or end what has been open for long: SELECT pid, xact_start, state, query FROM pg_stat_activity WHERE xact_start IS NOT NULL ORDER BY xact_start;".to_owned()
+            }
             Self::Active(holder) => format!(
                 "Stop the other reader, or end it: SELECT pg_terminate_backend({});",
                 holder.pid
@@ -378,6 +396,26 @@ mod tests {
             verdict_of(|slot| slot.synced = Some(true)),
             SlotVerdict::Synced
         );
+        let invalidated = |slot: &mut SlotDescription| {
+            (slot.synced, slot.wal_status) = (Some(true), Some(WalStatus::Lost));
+        };
+        assert_eq!(verdict_of(invalidated), SlotVerdict::Synced);
+    }
+
+    #[test]
+    fn a_slot_without_a_position_is_one_that_is_still_being_made() {
+        let by = SlotHolder {
+            pid: 8,
+            application: None,
+            client: None,
+        };
+        let being_made = |slot: &mut SlotDescription| {
+            (slot.confirmed_flush_lsn, slot.wal_status) = (None, None);
+            slot.holder = Some(by.clone());
+        };
+        let verdict = verdict_of(being_made);
+        assert_eq!(verdict.to_string(), "is still being made by process 8");
+        assert_eq!(verdict, SlotVerdict::BeingMade { by: Some(by) });
     }
 
     #[test]

@@ -86,15 +86,6 @@ impl OutboxTable {
         })
     }
 
-    /// The stream describes a table that could be a part of this one.
-    pub fn has_columns_of(&self, relation: &Relation) -> bool {
-        self.streamed_columns().count() == relation.columns.len()
-            && relation
-                .columns
-                .iter()
-                .all(|column| self.column(&column.name).is_some())
-    }
-
     /// The table itself, or a partition of it that may arrive under its own name.
     pub fn holds(&self, oid: u32) -> bool {
         self.oid == oid

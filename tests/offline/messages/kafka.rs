@@ -10,10 +10,13 @@ use outboxd::kafka::{
 };
 use outboxd::lsn::Lsn;
 use outboxd::observe::Problem;
-use outboxd::relay::{MovedSlot, RelayError, SeenOffset, Undelivered, brokers_away, journal};
+use outboxd::postgres::ObjectError;
+use outboxd::relay::{
+    MovedSlot, OnStandby, RelayError, SeenOffset, Undelivered, brokers_away, journal,
+};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
-use super::samples::{DELIVERY, ENDED, JOURNAL_UNWRITTEN, MIGRATING, sample};
+use super::samples::{DELIVERY, ENDED, JOURNAL_UNWRITTEN, MIGRATING, SOURCE, sample};
 use super::{Sample, variant};
 
 const BROKERS: &str = "blocked-by-brokers";
@@ -209,9 +212,37 @@ pub(super) fn relay() -> Vec<Sample> {
             })),
         ),
         (ENDED, RelayError::ProducerGone),
+        (
+            SOURCE,
+            RelayError::SnapshotCut {
+                rows: 1200,
+                source: ObjectError::NotUtf8 {
+                    table: "public.outbox".into(),
+                    column: "payload".into(),
+                },
+            },
+        ),
     ];
+    let (confirmed, replayed) = (Lsn::new(0xA00_00F8), Lsn::new(0x178_BF40));
+    let stands = Lsn::new(0xA00_0200);
+    let standbys = [
+        OnStandby::NoSlot,
+        OnStandby::Invalidated {
+            reason: "wal_removed".into(),
+        },
+        OnStandby::Behind {
+            confirmed,
+            replayed,
+        },
+        OnStandby::OtherSlot { confirmed, stands },
+    ];
+    let standby = |seen| {
+        let slot = "outbox".to_owned();
+        (SOURCE, RelayError::Standby { slot, seen })
+    };
     samples
         .into_iter()
+        .chain(standbys.map(standby))
         .map(|(section, error)| sample(variant(&error), section, error))
         .collect()
 }

@@ -20,7 +20,7 @@ use super::{ErrorType, Family, Sample, kafka, variant};
 
 const CONNECTING: &str = "outboxdnotconnected";
 const RECONNECTING: &str = "outboxdreconnecting";
-const SOURCE: &str = "blocked-by-source";
+pub(super) const SOURCE: &str = "blocked-by-source";
 const ROW: &str = "blocked-by-row";
 pub(super) const DELIVERY: &str = "blocked-by-delivery";
 const LOST: &str = "outboxdslotlost";
@@ -472,6 +472,12 @@ fn verdicts() -> Vec<Sample> {
             },
         ),
         (SOURCE, SlotVerdict::Synced),
+        (
+            SOURCE,
+            SlotVerdict::BeingMade {
+                by: Some(holder.clone()),
+            },
+        ),
         (CONNECTING, SlotVerdict::Active(holder)),
     ];
     let in_slot = |verdict| Object::SlotUnusable {

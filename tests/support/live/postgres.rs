@@ -138,12 +138,7 @@ impl Postgres {
             child: None,
             has_clock: false,
         };
-        let copied = self
-            .command_of("cp".into())
-            .arg("-a")
-            .args([self.data(), standby.data()])
-            .status();
-        assert!(copied.unwrap().success());
+        standby.copy(&self.data(), &standby.data());
         // As a base backup leaves them out: the standby makes its own.
         for slot in fs::read_dir(standby.data().join("pg_replslot")).unwrap() {
             fs::remove_dir_all(slot.unwrap().path()).unwrap();
@@ -280,6 +275,26 @@ impl Postgres {
         let mut child = self.child.take().expect("it runs");
         signal(child.id(), "KILL");
         child.wait().unwrap();
+    }
+
+    /// The disk of a server that is stopped, for [`Self::put_back`].
+    pub fn keep_disk(&self) {
+        self.copy(&self.data(), &self.kept());
+    }
+
+    /// The disk as it was kept, in the place of what was written since.
+    pub fn put_back(&self) {
+        fs::remove_dir_all(self.data()).unwrap();
+        self.copy(&self.kept(), &self.data());
+    }
+
+    fn kept(&self) -> PathBuf {
+        self.folder.path().join("kept")
+    }
+
+    fn copy(&self, from: &Path, to: &Path) {
+        let mut copy = self.command_of("cp".into());
+        assert!(copy.arg("-a").args([from, to]).status().unwrap().success());
     }
 
     /// Another reader of the slot: it has it until the connection is dropped.
