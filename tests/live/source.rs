@@ -374,6 +374,57 @@ async fn a_slot_in_use_is_waited_for_with_growing_pauses_and_few_words() {
     assert!(relay.stop().success());
 }
 
+/// The rows before it go out with each attempt.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_at_which_the_server_fails_each_time_is_come_to_with_growing_pauses() {
+    let Scene {
+        postgres,
+        kafka,
+        client,
+    } = Scene::open(Version::V18, &[]).await;
+    client
+        .batch_execute(
+            "CREATE PUBLICATION outbox FOR TABLE outbox WHERE (10 / seq > 0) WITH (publish = 'insert')",
+        )
+        .await
+        .unwrap();
+    let relay = Relay::start(
+        &postgres,
+        &kafka,
+        &["relay.backoff_min=200ms", "relay.backoff_max=5s"],
+    );
+    relay.wait_for_state("streaming").await;
+    let row = "gen_random_uuid(), 'order', 'k'";
+    client
+        .batch_execute(&format!(
+            "BEGIN; INSERT INTO outbox VALUES ({row}, 1, 'T', '{{}}');
+             INSERT INTO outbox VALUES ({row}, 0, 'T', '{{}}'); COMMIT"
+        ))
+        .await
+        .unwrap();
+    let began = std::time::Instant::now();
+    let consumer = Consumer::new(&kafka, TOPIC);
+    let seqs: Vec<i64> = consumer.take(5).iter().map(|event| event.seq()).collect();
+    assert_eq!(seqs, [1; 5]);
+    // The shortest four pauses: each is at least half of 200 ms, 400 ms, 800 ms, 1.6 s.
+    let shortest = Duration::from_millis(1500);
+    assert!(began.elapsed() >= shortest, "{:?}", began.elapsed());
+    let said = |text: &str| {
+        relay
+            .log()
+            .iter()
+            .filter(|line| line.contains(text))
+            .count()
+    };
+    assert_eq!(
+        (said("ERROR 22012"), said("recovered")),
+        (1, 0),
+        "{:#?}",
+        relay.log()
+    );
+    relay.kill();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn until_current_ends_under_load_that_never_ends() {
     let Scene {
