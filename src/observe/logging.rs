@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
@@ -13,14 +14,21 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::LogOptions;
+use super::patient::{Patient, Reception};
 
 /// Called once, by `main`. The level is the only thing that can be wrong; the error says how.
 pub fn init_logging(options: &LogOptions) -> Result<(), String> {
     let filter = filter(&options.level)?;
     let terminal = std::io::stderr().is_terminal();
+    let reception = Arc::new(Reception::default());
+    let confess = if options.is_json() {
+        confess_json
+    } else {
+        confess_text
+    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(move || Patient::new(std::io::stderr(), Arc::clone(&reception), confess))
         // They go to standard error, too, by a macro that panics where it cannot be written.
         .log_internal_errors(false);
     if options.is_json() {
@@ -34,6 +42,30 @@ pub fn init_logging(options: &LogOptions) -> Result<(), String> {
         builder.with_ansi(terminal).event_format(Text).init();
     }
     Ok(())
+}
+
+const LEFT_OUT: &str = "log lines were left out: nobody read standard error";
+
+fn confess_text(left_out: u64) -> String {
+    format!("{}  WARN {LEFT_OUT} left_out={left_out}\n", now())
+}
+
+fn confess_json(left_out: u64) -> String {
+    let timestamp = now();
+    let line = serde_json::json!({
+        "timestamp": timestamp, "level": "WARN", "message": LEFT_OUT, "left_out": left_out,
+        "target": module_path!(),
+    });
+    format!("{line}\n")
+}
+
+fn now() -> String {
+    let mut time = String::new();
+    match SystemTime.format_time(&mut Writer::new(&mut time)) {
+        Ok(()) => time,
+        // A text takes everything.
+        Err(fmt::Error) => String::new(),
+    }
 }
 
 /// A level concerns outboxd itself, librdkafka's lines included; what libraries say below a warning
@@ -71,8 +103,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut time = String::new();
-        SystemTime.format_time(&mut Writer::new(&mut time))?;
+        let time = now();
         let level = *event.metadata().level();
         let mut fields = Fields::default();
         event.record(&mut fields);

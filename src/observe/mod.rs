@@ -6,6 +6,7 @@ mod logging;
 mod metrics;
 mod options;
 mod page;
+mod patient;
 mod status;
 mod systemd;
 mod terminal;

@@ -2,7 +2,9 @@
 //! standard macros panic there.
 
 use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
 
+use super::patient::Patient;
 use super::{Problem, escaped};
 
 /// One line of a command's result. A closed pipe ends the reader's interest, not the work.
@@ -12,7 +14,8 @@ pub fn say(line: &str) {
 
 /// One line beside the result.
 pub fn remark(line: &str) {
-    drop(writeln!(io::stderr(), "{}", escaped(line)));
+    let mut out = Patient::new(io::stderr(), Arc::default(), |_| String::new());
+    drop(out.write_all(format!("{}\n", escaped(line)).as_bytes()));
 }
 
 /// The whole result of a command, as it is. What asked for it has to hear that it was cut off.
