@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
 use crate::ack::Ticket;
@@ -16,8 +17,8 @@ use crate::cli::{RedriveArgs, exit};
 use crate::config::Config;
 use crate::errand::{Errand, KAFKA, POSTGRES, Progress, Stopped};
 use crate::kafka::{
-    DeliveryReports, Fate, GroupOffsets, Offsets, Publisher, ReadError, Reading, StoredRecord,
-    Trial,
+    DeliveryReports, Fate, Gone, GroupOffsets, Offsets, Publisher, ReadError, Reading,
+    StoredRecord, Trial,
 };
 use crate::observe::{Problem, say};
 use crate::pgoutput::Relation;
@@ -44,9 +45,14 @@ pub async fn run(config: &Config, args: &RedriveArgs, errand: &Errand) -> Result
     };
     config.router.dead_letter_topic = Some(Arc::clone(&topic));
     let opened = errand.attend(open(&config, &topic, errand)).await;
-    let (group, mut letters) = opened.map_err(nothing_published)??;
+    let (group, mut letters, reading) = opened.map_err(nothing_published)??;
     let mut redrive = Redrive::new(config, args, errand)?;
     let ended = errand.attend(redrive.all(&mut letters, args)).await;
+    drop(letters);
+    // Ended, or about to be: nobody takes what it reads.
+    if let Ok(Ok(gone)) = tokio::time::timeout(AT_A_STOP, reading).await {
+        gone.into_iter().for_each(|gone| redrive.note_gone(gone));
+    }
     redrive.say_summary();
     if !args.dry_run {
         store(group, redrive.moved(), errand).await?;
@@ -66,7 +72,7 @@ pub async fn run(config: &Config, args: &RedriveArgs, errand: &Errand) -> Result
     if redrive.read_to_end && !redrive.unmet.is_empty() {
         return Err(not_met(&topic, &redrive.unmet));
     }
-    Ok(if redrive.tally.failing == 0 {
+    Ok(if redrive.tally.failing == 0 && redrive.tally.gone == 0 {
         exit::DRAINED
     } else {
         exit::FAILED
@@ -103,17 +109,19 @@ fn not_stored(reason: &str) -> Problem {
 
 type Letters = mpsc::Receiver<Result<StoredRecord, ReadError>>;
 
-/// The letters from the group's position to where the topic ends now.
+/// The letters from the group's position to where the topic ends now; and, once those are not looked at
+/// any more, which were deleted before.
 async fn open(
     config: &Config,
     topic: &Arc<str>,
     errand: &Errand,
-) -> Result<(GroupOffsets, Letters), Problem> {
+) -> Result<(GroupOffsets, Letters, JoinHandle<Vec<Gone>>), Problem> {
     let asked = errand.asks(KAFKA, "the group's position");
     let (options, topic) = (config.kafka.clone(), Arc::clone(topic));
     let name = format!("{}.redrive", config.name);
+    let group_name = name.clone();
     let opened = tokio::task::spawn_blocking(move || {
-        let group = GroupOffsets::open(&options, &name, &topic).map_err(ReadError::Client)?;
+        let group = GroupOffsets::open(&options, &group_name, &topic).map_err(ReadError::Client)?;
         let from = group.committed(PATIENCE)?;
         let reading = Reading::start(&options, &topic, &from, PATIENCE)?;
         Ok((group, reading))
@@ -121,18 +129,22 @@ async fn open(
     let opened: Result<_, ReadError> = opened
         .await
         .map_err(|error| Problem::new(error.to_string()))?;
-    let (group, mut reading) = opened.map_err(unread)?;
+    let (group, mut reading) = opened.map_err(|error| match error {
+        ReadError::BeyondEnd { .. } => beyond_end(&error, config, &name),
+        error => unread(error),
+    })?;
     drop(asked);
     let (sender, letters) = mpsc::channel(QUEUE);
-    tokio::task::spawn_blocking(move || {
+    let reading = tokio::task::spawn_blocking(move || {
         while let Some(read) = reading.read().transpose() {
             let failed = read.is_err();
             if sender.blocking_send(read).is_err() || failed {
-                return;
+                break;
             }
         }
+        reading.gone().to_vec()
     });
-    Ok((group, letters))
+    Ok((group, letters, reading))
 }
 
 struct Redrive {
@@ -172,6 +184,8 @@ struct Tally {
     nothing: u64,
     failing: u64,
     left: u64,
+    /// Offsets: a few may have had no letter.
+    gone: u64,
 }
 
 impl Tally {
@@ -373,6 +387,23 @@ impl Redrive {
         }
     }
 
+    /// Said once: the position moves past them.
+    fn note_gone(&mut self, gone: Gone) {
+        let Gone {
+            partition,
+            from,
+            to,
+        } = gone;
+        self.tally.gone += u64::try_from(to - from).unwrap_or(0);
+        say(&format!(
+            "{partition}/{from} to {partition}/{}: gone: the topic begins at {to}",
+            to - 1
+        ));
+        // Whatever stays before it is gone as well.
+        let place = self.places.entry(partition).or_default();
+        place.next = place.next.max(Some(to));
+    }
+
     fn moved(&self) -> Offsets {
         let places = self.places.iter();
         let moved = places.filter_map(|(partition, place)| Some((*partition, place.next?)));
@@ -396,12 +427,18 @@ impl Redrive {
             nothing,
             failing,
             left,
+            gone,
         } = self.tally;
         let would = if self.dry_run { " (dry run)" } else { "" };
         say(&format!("published        {published}{would}"));
         say(&format!("nothing to do    {nothing}"));
         say(&format!("still failing    {failing}"));
         say(&format!("not asked for    {left}"));
+        if gone > 0 {
+            say(&format!(
+                "gone             {gone} at most: deleted by the topic's retention before they were published"
+            ));
+        }
         if !self.read_to_end && !self.unmet.is_empty() {
             let unmet = self.unmet.len();
             say(&format!(
@@ -430,6 +467,20 @@ fn not_met(topic: &str, unmet: &BTreeSet<String>) -> Problem {
     problem(
         format!("no dead letter of event {} in topic \"{topic}\"", ids.join(", ")),
         "Check the id (header outboxd.dead_letter.event_id) and --topic. Letters before the group's position are done: they are not looked at.".to_owned(),
+    )
+}
+
+/// The topic was made anew, and the group's position is of the one before.
+fn beyond_end(error: &ReadError, config: &Config, group: &str) -> Problem {
+    let ReadError::BeyondEnd { topic, .. } = error else {
+        return Problem::new(error.to_string());
+    };
+    problem(
+        error.to_string(),
+        format!(
+            "The topic was made anew, or has lost its end. To look at every letter that it has: kafka-consumer-groups.sh --bootstrap-server {} --group {group} --topic {topic} --reset-offsets --to-earliest --execute",
+            config.kafka.bootstrap_servers()
+        ),
     )
 }
 
@@ -466,15 +517,38 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn an_event_has_no_letter_only_where_all_letters_were_looked_at() {
+    fn config() -> Config {
         let set = ["postgres.user=relay", "kafka.bootstrap.servers=localhost:1"];
         let sources = Sources {
             set: set.map(str::to_owned).to_vec(),
             needs_kafka: true,
             ..Sources::default()
         };
-        let config = load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"));
+        load(&sources, std::iter::empty()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[tokio::test]
+    async fn letters_that_are_gone_are_counted_and_the_position_moves_past_them() {
+        let config = config();
+        let errand = Errand::begin(&config.postgres.sessions).unwrap();
+        let mut redrive = Redrive::new(config, &args(None), &errand).unwrap();
+        let gone = |partition, from, to| Gone {
+            partition,
+            from,
+            to,
+        };
+        redrive.settle(0, 5, &Outcome::Left);
+        redrive.settle(1, 5, &Outcome::Nothing("tombstone"));
+        redrive.note_gone(gone(0, 3, 5));
+        redrive.note_gone(gone(1, 3, 5));
+        assert_eq!(redrive.tally.gone, 4);
+        assert_eq!(redrive.moved(), Offsets::from([(0, 5), (1, 6)]));
+        redrive.publisher.close(Duration::ZERO).await;
+    }
+
+    #[tokio::test]
+    async fn an_event_has_no_letter_only_where_all_letters_were_looked_at() {
+        let config = config();
         for (limit, letters, read_to_end) in
             [(None, 2, true), (Some(0), 2, false), (Some(0), 0, true)]
         {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
-use rdkafka::client::ClientContext;
+use rdkafka::client::{Client, ClientContext};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
@@ -19,6 +19,15 @@ impl ClientContext for Quiet {
     fn error(&self, _: KafkaError, reason: &str) {
         tracing::debug!("librdkafka: {}", reason.escape_debug());
     }
+}
+
+/// librdkafka's own cluster, for demonstrations and tests, names a controller that is not there: a
+/// question to it would take until its timeout.
+const IN_PROCESS_CLUSTER: &str = "mockCluster";
+
+pub(super) fn is_in_process<C: ClientContext>(client: &Client<C>, timeout: Duration) -> bool {
+    let cluster = client.fetch_cluster_id(timeout);
+    cluster.is_some_and(|id| id.starts_with(IN_PROCESS_CLUSTER))
 }
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);

@@ -48,10 +48,6 @@ enum Look {
     Made,
 }
 
-/// librdkafka's own cluster, for demonstrations and tests, names a controller that is not there: a
-/// question to it would take until its timeout.
-const IN_PROCESS_CLUSTER: &str = "mockCluster";
-
 const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 /// Brokers that are far, or throttle their clients, take longer than that: doubled each time.
 const LONGEST_LOOK: Duration = Duration::from_secs(8);
@@ -204,8 +200,7 @@ impl Asker {
     }
 
     fn max_message_bytes(&self, topic: &str, admin: &mut Admin) -> Option<usize> {
-        let cluster = self.producer.client().fetch_cluster_id(LOOK_TIMEOUT);
-        if cluster.is_some_and(|id| id.starts_with(IN_PROCESS_CLUSTER)) {
+        if admin::is_in_process(self.producer.client(), LOOK_TIMEOUT) {
             return None;
         }
         admin::max_message_bytes(self.admin(admin)?, topic)

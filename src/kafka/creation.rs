@@ -156,6 +156,15 @@ pub(super) fn rehearse<C: ClientContext>(
     Ok(())
 }
 
+/// Whether the controller has it, which knows of it before each broker does. `None` where it does not say.
+pub(super) fn exists<C: ClientContext>(admin: &AdminClient<C>, topic: &str) -> Option<bool> {
+    let rehearsal = AdminOptions::new().validate_only(true);
+    let made = ask(admin, topic, &TopicSettings::default(), rehearsal);
+    made.map(|made| made == Made::Before)
+        .inspect_err(|code| tracing::debug!(topic, ?code, "whether the topic exists"))
+        .ok()
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Made {
     Now,

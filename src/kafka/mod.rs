@@ -39,7 +39,7 @@ pub use inspector::{Answer, Inspector, SeenTopic, TopicLimits};
 pub use options::{Options, OptionsError};
 pub(crate) use properties::{is_property, is_secret};
 pub use publisher::Publisher;
-pub use reading::{Offsets, ReadError, Reading, StoredRecord};
+pub use reading::{Gone, Offsets, ReadError, Reading, StoredRecord};
 pub use tail::{Ends, Tail};
 pub use topic::is_valid_name;
 pub use trial::Trial;

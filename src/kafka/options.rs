@@ -166,6 +166,8 @@ impl Options {
         config.set("enable.auto.commit", "false");
         config.set("enable.auto.offset.store", "false");
         config.set("enable.partition.eof", "true");
+        // A beginning that has moved on is an error to be looked at, and no jump to the end.
+        config.set("auto.offset.reset", "error");
         config
     }
 

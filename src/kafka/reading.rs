@@ -1,20 +1,28 @@
 //! A topic from given offsets to where it ends now: for what the relay itself has written to Kafka.
 //! Blocking; belongs on a thread that may wait.
 
+mod progress;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rdkafka::admin::AdminClient;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 
+use super::admin::{self, Quiet};
 use super::check::Listener;
+use super::creation;
 use super::options::Options;
 use crate::router::Header;
+use progress::Progress;
+
+pub use progress::Gone;
 
 /// Where each partition is read from; those that are not named, and what lies before the topic's
 /// beginning by now: from the beginning.
@@ -26,14 +34,8 @@ pub struct Reading {
     consumer: BaseConsumer<Listener>,
     topic: Arc<str>,
     partitions: BTreeMap<i32, Progress>,
+    gone: Vec<Gone>,
     patience: Duration,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Progress {
-    next: i64,
-    /// The high watermark at the start.
-    end: i64,
 }
 
 /// A record as it is stored.
@@ -58,6 +60,13 @@ pub enum ReadError {
     TopicAuthorization {
         topic: Arc<str>,
     },
+    /// The place to read from lies behind the end.
+    BeyondEnd {
+        topic: Arc<str>,
+        partition: i32,
+        offset: i64,
+        end: i64,
+    },
     /// The brokers gave no answer, or no leader, for the whole of the patience.
     Silent {
         topic: Arc<str>,
@@ -72,6 +81,8 @@ const POLL_WAIT: Duration = Duration::from_millis(100);
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 const QUESTION_PAUSE: Duration = Duration::from_millis(100);
 const MISSING_ASKED_AGAIN: u32 = 3;
+/// Where the controller does not say whether there is such a topic.
+const MISSING_FOR_CERTAIN: u32 = 20;
 
 impl ConsumerContext for Listener {}
 
@@ -92,14 +103,24 @@ impl Reading {
             consumer,
             topic: topic.into(),
             partitions: BTreeMap::new(),
+            gone: Vec::new(),
             patience,
         };
         let deadline = Instant::now() + patience;
-        let partitions = this.existing(deadline)?;
+        let partitions = this.existing(options, deadline)?;
         for partition in partitions {
             let (low, high) = this.retried(deadline, |this| this.find_ends(partition))?;
-            let next = from.get(&partition).copied().unwrap_or(low).max(low);
-            let progress = Progress { next, end: high };
+            let wanted = from.get(&partition).copied().unwrap_or(low);
+            if wanted > high {
+                return Err(ReadError::BeyondEnd {
+                    topic: this.topic,
+                    partition,
+                    offset: wanted,
+                    end: high,
+                });
+            }
+            let mut progress = Progress::new(wanted, high);
+            this.gone.extend(progress.begin_at(partition, low));
             this.partitions.insert(partition, progress);
         }
         this.assign().map_err(ReadError::Client)?;
@@ -112,6 +133,11 @@ impl Reading {
         left.sum()
     }
 
+    /// What was to be read, and was deleted before.
+    pub fn gone(&self) -> &[Gone] {
+        &self.gone
+    }
+
     /// `None` at the end of all partitions.
     pub fn read(&mut self) -> Result<Option<StoredRecord>, ReadError> {
         let mut deadline = Instant::now() + self.patience;
@@ -120,20 +146,22 @@ impl Reading {
                 Some(Ok(message)) => {
                     if let Some(progress) = self.partitions.get_mut(&message.partition()) {
                         let is_wanted = message.offset() < progress.end;
-                        progress.next = progress.end.min(message.offset() + 1);
+                        progress.read(message.offset());
                         if is_wanted {
                             return Ok(Some(stored(&message)));
                         }
                     }
                 }
-                // Behind the last record there may be offsets without one.
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
-                    if let Some(progress) = self.partitions.get_mut(&partition) {
-                        progress.next = progress.end;
+                    let has_ended = self.has_ended(partition)?;
+                    if has_ended {
                         deadline = Instant::now() + self.patience;
                     }
                 }
-                Some(Err(error)) => self.judge(error)?,
+                Some(Err(error)) => match error.rdkafka_error_code() {
+                    Some(RDKafkaErrorCode::AutoOffsetReset) => self.find_beginnings()?,
+                    _ => self.judge(error)?,
+                },
                 None => {}
             }
             if Instant::now() >= deadline {
@@ -141,6 +169,48 @@ impl Reading {
             }
         }
         Ok(None)
+    }
+
+    /// Nothing more comes of this partition for now. Behind the last record there may be offsets without
+    /// one; but a leader that has just become one may not know yet how far the records go. So it is
+    /// asked, and read once more behind its answer.
+    fn has_ended(&mut self, partition: i32) -> Result<bool, ReadError> {
+        let is_open = |progress: &Progress| !progress.is_done();
+        if !self.partitions.get(&partition).is_some_and(is_open) {
+            return Ok(false);
+        }
+        std::thread::sleep(QUESTION_PAUSE);
+        let high = match self.find_ends(partition) {
+            Ok((_, high)) => Some(high),
+            Err(error) => {
+                self.judge(error)?;
+                None
+            }
+        };
+        let progress = self.partitions.get_mut(&partition);
+        let has_ended = progress.is_some_and(|progress| progress.end_early(high));
+        if !has_ended {
+            self.assign().map_err(ReadError::Client)?;
+        }
+        Ok(has_ended)
+    }
+
+    /// What was to be read next is not there: retention was faster, or the leader lacks it for now.
+    fn find_beginnings(&mut self) -> Result<(), ReadError> {
+        std::thread::sleep(QUESTION_PAUSE);
+        let open = self.partitions.iter().filter(|(_, at)| !at.is_done());
+        let open: Vec<i32> = open.map(|(partition, _)| *partition).collect();
+        for partition in open {
+            match self.find_ends(partition) {
+                Ok((low, _)) => {
+                    let progress = self.partitions.get_mut(&partition);
+                    let gone = progress.and_then(|progress| progress.begin_at(partition, low));
+                    self.gone.extend(gone);
+                }
+                Err(error) => self.judge(error)?,
+            }
+        }
+        self.assign().map_err(ReadError::Client)
     }
 
     fn assign(&self) -> Result<(), KafkaError> {
@@ -154,18 +224,36 @@ impl Reading {
         self.consumer.assign(&wanted)
     }
 
-    /// Right after its making, or while brokers restart, one of them may not know the topic yet.
-    fn existing(&self, deadline: Instant) -> Result<Vec<i32>, ReadError> {
+    /// Right after its making, or while brokers restart, one of them may not know the topic yet. The
+    /// controller does.
+    fn existing(&self, options: &Options, deadline: Instant) -> Result<Vec<i32>, ReadError> {
         let mut missing = 0;
+        let mut exists = None;
         loop {
-            match self.retried(deadline, Self::find_partitions) {
-                Err(ReadError::TopicMissing { .. }) if missing < MISSING_ASKED_AGAIN => {
-                    missing += 1;
-                    std::thread::sleep(QUESTION_PAUSE);
-                }
+            let error = match self.retried(deadline, Self::find_partitions) {
+                Err(error @ ReadError::TopicMissing { .. }) => error,
                 answer => return answer,
+            };
+            missing += 1;
+            if missing > MISSING_ASKED_AGAIN {
+                match *exists.get_or_insert_with(|| self.ask_controller(options)) {
+                    Some(true) if Instant::now() >= deadline => return Err(self.silent()),
+                    Some(true) => {}
+                    None if missing < MISSING_FOR_CERTAIN => {}
+                    Some(false) | None => return Err(error),
+                }
             }
+            std::thread::sleep(QUESTION_PAUSE);
         }
+    }
+
+    fn ask_controller(&self, options: &Options) -> Option<bool> {
+        if admin::is_in_process(self.consumer.client(), QUESTION_TIMEOUT) {
+            return Some(false);
+        }
+        let admin: AdminClient<Quiet> =
+            options.question_config().create_with_context(Quiet).ok()?;
+        creation::exists(&admin, &self.topic)
     }
 
     fn retried<T>(
@@ -246,16 +334,6 @@ fn is_unknown(error: &KafkaError) -> bool {
     )
 }
 
-impl Progress {
-    const fn is_done(&self) -> bool {
-        self.next >= self.end
-    }
-
-    fn left(&self) -> u64 {
-        u64::try_from(self.end - self.next).unwrap_or(0)
-    }
-}
-
 pub(super) fn stored(message: &BorrowedMessage<'_>) -> StoredRecord {
     let headers = message.headers().map_or_else(Vec::new, |headers| {
         let each = headers.iter().map(|header| Header {
@@ -311,6 +389,9 @@ impl ReadError {
                     .to_owned()
             }
             Self::TopicMissing { topic } => format!("Check the name of topic {topic}."),
+            Self::BeyondEnd { topic, .. } => format!(
+                "Topic {topic} was made anew, or has lost its end: set the position back to where it begins."
+            ),
             Self::TopicAuthorization { topic } => {
                 format!("Grant Read and Describe on topic {topic} to the relay's principal.")
             }
@@ -326,6 +407,15 @@ impl fmt::Display for ReadError {
             Self::TopicAuthorization { topic } => {
                 write!(f, "not authorized to read topic \"{topic}\"")
             }
+            Self::BeyondEnd {
+                topic,
+                partition,
+                offset,
+                end,
+            } => write!(
+                f,
+                "partition {partition} of topic \"{topic}\" ends at offset {end}, and was to be read from {offset}"
+            ),
             Self::Silent {
                 topic,
                 after,
@@ -431,6 +521,15 @@ mod tests {
         assert_eq!((first.offset, first.timestamp_ms), (1, Some(5)));
         assert_eq!((first.headers.len(), &first.headers[0].value), (1, &None));
         assert_eq!(rest.remaining(), 1);
+
+        let from = Offsets::from([(1, 3)]);
+        let beyond = Reading::start(&options, "t", &from, PATIENCE)
+            .err()
+            .unwrap();
+        assert_eq!(
+            beyond.to_string(),
+            "partition 1 of topic \"t\" ends at offset 2, and was to be read from 3"
+        );
     }
 
     #[test]

@@ -40,6 +40,8 @@ impl Tail {
     pub fn open(options: &Options, prefix: &str, patience: Duration) -> Result<Self, ReadError> {
         let mut config = options.reading_config();
         config.set("enable.partition.eof", "false");
+        // Where the topic's beginning has passed us by, what is left of it is read.
+        config.set("auto.offset.reset", "earliest");
         let consumer: BaseConsumer<Listener> = config
             .create_with_context(Listener::default())
             .map_err(ReadError::Client)?;

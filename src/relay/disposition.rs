@@ -49,7 +49,10 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         RelayError::JournalUnread(ReadError::TopicAuthorization { .. }) => Disposition::Wait,
         // Brokers that are away are waited for.
         RelayError::JournalUnread(
-            ReadError::Client(_) | ReadError::TopicMissing { .. } | ReadError::Silent { .. },
+            ReadError::Client(_)
+            | ReadError::TopicMissing { .. }
+            | ReadError::BeyondEnd { .. }
+            | ReadError::Silent { .. },
         )
         | RelayError::OffsetsUnread(_) => Disposition::Retry,
         RelayError::ProducerGone | RelayError::JournalUnwritten { .. } => Disposition::Exit,

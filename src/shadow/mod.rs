@@ -66,7 +66,7 @@ pub async fn run(config: &Config, args: &ShadowArgs, errand: &Errand) -> Result<
         tail,
         window: Window::default(),
         ours,
-        stop,
+        stop: Stopping(stop),
         signals,
         until,
         events: args.events,
@@ -236,12 +236,31 @@ fn unread(error: ReadError) -> Problem {
     }
 }
 
+/// However the comparison ends, the relay ends with it: nobody else would ask it to.
+struct Stopping(watch::Sender<bool>);
+
+impl Stopping {
+    fn is_asked(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    fn ask(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        self.ask();
+    }
+}
+
 struct Work {
     comparison: Comparison,
     tail: Tail,
     window: Window,
     ours: Receiver<Arc<Record>>,
-    stop: watch::Sender<bool>,
+    stop: Stopping,
     signals: watch::Receiver<bool>,
     until: Option<Instant>,
     events: Option<u64>,
@@ -275,7 +294,7 @@ impl Work {
                 GRACE
             };
             let is_stuck = moved.elapsed() >= grace;
-            if is_stuck && !ended && !*self.stop.borrow() {
+            if is_stuck && !ended && !self.stop.is_asked() {
                 say(&format!(
                     "ending: {} of ours wait for theirs, and none came for {} s",
                     self.comparison.waiting(),
@@ -283,7 +302,7 @@ impl Work {
                 ));
             }
             if self.is_enough() || is_stuck {
-                self.stop.send_replace(true);
+                self.stop.ask();
             }
             if ended && (self.comparison.waiting() == 0 || is_stuck) {
                 break;
@@ -302,7 +321,7 @@ impl Work {
     /// True once the relay has ended.
     fn take_ours(&mut self) -> bool {
         // Once it is asked to end, the relay has no more than its window.
-        while *self.stop.borrow() || self.comparison.wants_ours() {
+        while self.stop.is_asked() || self.comparison.wants_ours() {
             match self.ours.try_recv() {
                 Ok(record) => {
                     if self.comparison.take_ours(Seen::ours(&record)) {
@@ -351,5 +370,22 @@ impl Work {
         *self.signals.borrow()
             || self.until.is_some_and(|until| Instant::now() >= until)
             || events.is_some_and(|events| self.comparison.compared() >= events)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_that_fails_asks_the_relay_to_end() {
+        let (stop, stopped) = watch::channel(false);
+        let compare = move || {
+            let stop = Stopping(stop);
+            assert!(!stop.is_asked());
+            Err::<(), _>("no right to read it")
+        };
+        assert!(compare().is_err());
+        assert!(*stopped.borrow());
     }
 }

@@ -546,3 +546,28 @@ fn a_record_that_meets_a_halt_on_its_way_out_is_not_handed_over() {
     assert!(matches!(sent, Sent::NotYet(Held::ForRoom)));
     assert_eq!(worker.traffic.outstanding(), 0);
 }
+
+#[test]
+fn a_producer_that_is_dropped_sends_nothing_of_what_waits() {
+    let cluster = cluster("t", 1);
+    let (commands, receiver) = std::sync::mpsc::channel();
+    let (reports, mut delivered) = tokio::sync::mpsc::unbounded_channel();
+    let (options, health) = (options(&cluster, &[]), Arc::new(Health::default()));
+    let mut worker = Worker::new(&options, health, commands, reports).unwrap();
+    let topic = "t".into();
+    while worker.topics.readiness(&topic) == Readiness::Wait {
+        worker.take(receiver.recv().unwrap());
+    }
+    let tickets: Vec<_> = (0..3).map(Ticket).collect();
+    let records = tickets
+        .iter()
+        .map(|ticket| (*ticket, record("t", None, "v")));
+    worker.queue.extend(records);
+    worker.close(Instant::now(), &receiver);
+    let mut not_sent = Vec::new();
+    while let Ok(report) = delivered.try_recv() {
+        assert!(matches!(report.fate, Fate::NotSent), "{:?}", report.fate);
+        not_sent.push(report.ticket);
+    }
+    assert_eq!(not_sent, tickets);
+}

@@ -148,6 +148,12 @@ pub(super) fn reading() -> Vec<Sample> {
         ReadError::TopicMissing {
             topic: "dead".into(),
         },
+        ReadError::BeyondEnd {
+            topic: "dead".into(),
+            partition: 0,
+            offset: 4711,
+            end: 12,
+        },
         ReadError::TopicAuthorization {
             topic: "dead".into(),
         },
