@@ -124,9 +124,10 @@ fn refuse_what_is_no_time(table: &OutboxTable, column: &str) -> Result<(), Objec
 
 fn expired_sql(table: &OutboxTable, column: &str) -> String {
     format!(
-        "SELECT tableoid, ctid::text, xmin::text FROM {} WHERE {} < now() - make_interval(secs => $1) LIMIT $2",
+        "SELECT tableoid, ctid::text, xmin::text FROM {} WHERE {} < now() - make_interval(secs => $1){} LIMIT $2",
         source(table),
-        quote_identifier(column)
+        quote_identifier(column),
+        among(table)
     )
 }
 
@@ -135,8 +136,9 @@ fn delete_sql(table: &OutboxTable) -> String {
     format!(
         "DELETE FROM {} AS kept WHERE kept.ctid = ANY ($2::text[]::tid[]) \
             AND EXISTS (SELECT FROM unnest($1::oid[], $2::text[]::tid[], $3::text[]::xid[]) AS seen(part, place, made_by) \
-                         WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin)",
-        source(table)
+                         WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin){}",
+        source(table),
+        among(table)
     )
 }
 
@@ -147,10 +149,20 @@ fn kept_sql(table: &OutboxTable, column: &str) -> String {
         "SELECT count(*) FROM {} AS kept WHERE kept.{} < now() - make_interval(secs => $1) \
             AND (kept.xmin = pg_current_xact_id_if_assigned()::xid \
                  OR EXISTS (SELECT FROM unnest($2::oid[], $3::text[]::tid[], $4::text[]::xid[]) AS seen(part, place, made_by) \
-                            WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin))",
+                            WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin)){}",
         source(table),
-        quote_identifier(column)
+        quote_identifier(column),
+        among(table)
     )
+}
+
+/// Of a partitioned table in those partitions alone that it was given with.
+fn among(table: &OutboxTable) -> String {
+    let Some(partitions) = &table.partitions else {
+        return String::new();
+    };
+    let oids: Vec<_> = partitions.iter().map(|leaf| leaf.oid.to_string()).collect();
+    format!(" AND tableoid = ANY ('{{{}}}'::oid[])", oids.join(","))
 }
 
 fn source(table: &OutboxTable) -> String {
@@ -164,7 +176,7 @@ fn source(table: &OutboxTable) -> String {
 mod tests {
     use super::*;
     use crate::pgoutput::ReplicaIdentity;
-    use crate::postgres::table::TableColumn;
+    use crate::postgres::table::{Partition, TableColumn};
 
     fn outbox(type_oid: u32) -> OutboxTable {
         OutboxTable {
@@ -203,13 +215,22 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_found_and_deleted_in_the_table_alone_or_in_all_its_partitions() {
+    fn rows_are_found_and_deleted_in_the_table_alone_or_in_the_partitions_that_are_named() {
         let mut table = outbox(1184);
         assert_eq!(
             expired_sql(&table, "At"),
             "SELECT tableoid, ctid::text, xmin::text FROM ONLY \"public\".\"outbox\" WHERE \"At\" < now() - make_interval(secs => $1) LIMIT $2"
         );
-        table.partitions = Some(Vec::new());
+        let partition = |oid| Partition {
+            oid,
+            schema: "public".into(),
+            name: format!("p{oid}"),
+        };
+        table.partitions = Some(vec![partition(2), partition(3)]);
+        let among = " AND tableoid = ANY ('{2,3}'::oid[])";
+        assert!(expired_sql(&table, "At").ends_with(&format!("{among} LIMIT $2")));
+        assert!(delete_sql(&table).ends_with(among));
+        assert!(kept_sql(&table, "At").ends_with(among));
         assert!(delete_sql(&table).starts_with("DELETE FROM \"public\".\"outbox\" AS kept WHERE "));
     }
 }

@@ -28,10 +28,25 @@ pub struct Look {
     pub after: Lsn,
     /// What has changed since the look before, and takes no row away for sure.
     pub remarks: Vec<Remark>,
+    /// Of all partitioned tables.
+    pub partitions: Vec<SeenPartition>,
+}
+
+/// A partition that has none of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPartition {
+    pub partition: Partition,
+    /// Another one once it, or what it is part of, was detached and attached again.
+    pub link: String,
+    /// Made and attached by one transaction, and so was what it is part of: a table that was filled
+    /// before is not.
+    pub is_born: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
+    /// What it publishes may have been less for a while.
+    Altered { publication: String },
     /// A table was taken out of the publication and is in it again.
     ListedAgain { table: String },
     RowFilter {
@@ -54,7 +69,7 @@ struct TableNow {
     /// Which table has its name.
     named: Option<u32>,
     /// Partitions that have none of their own.
-    leaves: Vec<Partition>,
+    leaves: Vec<SeenPartition>,
 }
 
 impl Watched {
@@ -74,6 +89,7 @@ impl Watched {
             before,
             after: position_seen(client).await?,
             remarks,
+            partitions: now.into_iter().flat_map(|now| now.leaves).collect(),
         })
     }
 
@@ -81,8 +97,9 @@ impl Watched {
     pub fn since(&self, earlier: &Self) -> Vec<Remark> {
         let same = |table: &&OutboxTable| earlier.tables.iter().any(|old| old.oid == table.oid);
         let tables = self.tables.iter().filter(same);
-        let remarks = tables.map(|table| earlier.listed_again(&self.publication, table));
-        remarks.flatten().collect()
+        let again = tables.filter_map(|table| earlier.listed_again(&self.publication, table));
+        let altered = earlier.altered(&self.publication);
+        altered.into_iter().chain(again).collect()
     }
 
     fn compare(
@@ -95,10 +112,11 @@ impl Watched {
         }
         for (table, now) in self.tables.iter_mut().zip(now) {
             if table.partitions.is_some() && now.schema_and_name.is_some() {
-                table.partitions = Some(now.leaves.clone());
+                let leaves = now.leaves.iter();
+                table.partitions = Some(leaves.map(|leaf| leaf.partition.clone()).collect());
             }
         }
-        let mut remarks = Vec::new();
+        let mut remarks: Vec<_> = self.altered(publication).into_iter().collect();
         for (table, now) in self.tables.iter().zip(now) {
             remarks.extend(self.listed_again(publication, table));
             remarks.extend(self.narrowed(publication, table));
@@ -107,14 +125,37 @@ impl Watched {
         Ok(remarks)
     }
 
-    /// While the publication itself was another one the server refuses rows and does not pass over
-    /// them.
+    /// Its row was written anew: it can have been without inserts and have them again. While the
+    /// publication itself was another one the server refuses rows and does not pass over them.
+    fn altered(&self, publication: &Publication) -> Option<Remark> {
+        let before = &self.publication;
+        let altered =
+            before.oid == publication.oid && before.row_version != publication.row_version;
+        altered.then(|| Remark::Altered {
+            publication: publication.name.to_string(),
+        })
+    }
+
+    /// Published as before, and by none of the entries that it was published by.
     fn listed_again(&self, publication: &Publication, table: &OutboxTable) -> Option<Remark> {
-        let (before, after) = (
-            self.publication.listing(table.oid)?,
-            publication.listing(table.oid)?,
-        );
-        let again = before != after && self.publication.oid == publication.oid;
+        if self.publication.oid != publication.oid || !publication.covers(table) {
+            return None;
+        }
+        let entries = |oid, schema| {
+            let before = self.publication.entries(oid, schema);
+            (before, publication.entries(oid, schema))
+        };
+        let is_again = |oid, schema| {
+            let (before, after) = entries(oid, schema);
+            !before.is_empty() && !before.iter().any(|entry| after.contains(entry))
+        };
+        let (own, _) = entries(table.oid, &table.schema);
+        let again = if own.is_empty() {
+            let mut leaves = table.partitions.iter().flatten();
+            leaves.any(|leaf| is_again(leaf.oid, &leaf.schema))
+        } else {
+            is_again(table.oid, &table.schema)
+        };
         again.then(|| Remark::ListedAgain {
             table: table.qualified_name(),
         })
@@ -191,21 +232,31 @@ fn renamed(
     }
 }
 
+/// A system column's row in `pg_attribute` is as old as its table; the row in `pg_inherits` is as old as
+/// the attachment.
 const TABLES: &str = "
     SELECT n.nspname::text AS schema, c.relname::text AS name,
            (SELECT o.oid FROM pg_class o JOIN pg_namespace s ON s.oid = o.relnamespace
              WHERE s.nspname = w.schema AND o.relname = w.name AND o.relkind IN ('r', 'p')) AS named,
-           leaf.oids, leaf.schemas, leaf.names
+           leaf.oids, leaf.schemas, leaf.names, leaf.links, leaf.born
       FROM unnest($1::oid[], $2::text[], $3::text[]) WITH ORDINALITY AS w(oid, schema, name, place)
       LEFT JOIN pg_class c ON c.oid = w.oid
       LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
      CROSS JOIN LATERAL (
            SELECT coalesce(array_agg(l.oid ORDER BY l.oid), '{}') AS oids,
                   coalesce(array_agg(s.nspname::text ORDER BY l.oid), '{}') AS schemas,
-                  coalesce(array_agg(l.relname::text ORDER BY l.oid), '{}') AS names
+                  coalesce(array_agg(l.relname::text ORDER BY l.oid), '{}') AS names,
+                  coalesce(array_agg(up.link ORDER BY l.oid), '{}') AS links,
+                  coalesce(array_agg(up.born ORDER BY l.oid), '{}') AS born
              FROM pg_partition_tree(c.oid) t
              JOIN pg_class l ON l.oid = t.relid
              JOIN pg_namespace s ON s.oid = l.relnamespace
+            CROSS JOIN LATERAL (
+                  SELECT coalesce(string_agg(i.xmin::text, ' ' ORDER BY i.inhrelid), '') AS link,
+                         coalesce(bool_and(i.xmin = a.xmin), true) AS born
+                    FROM pg_partition_ancestors(l.oid) u
+                    JOIN pg_inherits i ON i.inhrelid = u.relid
+                    JOIN pg_attribute a ON a.attrelid = u.relid AND a.attnum = -1) up
             WHERE c.relkind = 'p' AND t.isleaf) leaf
      ORDER BY w.place";
 
@@ -228,8 +279,15 @@ impl TableNow {
                 let oids: Vec<u32> = row.try_get("oids")?;
                 let schemas: Vec<String> = row.try_get("schemas")?;
                 let names: Vec<String> = row.try_get("names")?;
+                let links: Vec<String> = row.try_get("links")?;
+                let born: Vec<bool> = row.try_get("born")?;
                 let leaves = oids.into_iter().zip(schemas).zip(names);
-                let leaf = |((oid, schema), name)| Partition { oid, schema, name };
+                let leaves = leaves.zip(links.into_iter().zip(born));
+                let leaf = |(((oid, schema), name), (link, is_born))| SeenPartition {
+                    partition: Partition { oid, schema, name },
+                    link,
+                    is_born,
+                };
                 leaves.map(leaf).collect()
             },
         })
@@ -239,7 +297,7 @@ impl TableNow {
 impl Remark {
     /// Rows may have passed by unseen.
     pub fn may_have_hidden_rows(&self) -> bool {
-        matches!(self, Self::ListedAgain { .. })
+        matches!(self, Self::ListedAgain { .. } | Self::Altered { .. })
     }
 
     pub fn hint(&self) -> Option<&'static str> {
@@ -248,7 +306,10 @@ impl Remark {
                 filter: Some(_), ..
             } => Some("Rows that the filter leaves out are never sent."),
             Self::Renamed { .. } => Some("Set outbox.table to the new name before the next start."),
-            Self::ListedAgain { .. } | Self::RowFilter { .. } | Self::ColumnList { .. } => None,
+            Self::Altered { .. }
+            | Self::ListedAgain { .. }
+            | Self::RowFilter { .. }
+            | Self::ColumnList { .. } => None,
         }
     }
 }
@@ -256,6 +317,10 @@ impl Remark {
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Altered { publication } => write!(
+                f,
+                "publication \"{publication}\" was altered, and may have been without inserts for a while"
+            ),
             Self::ListedAgain { table } => write!(
                 f,
                 "table \"{table}\" was taken out of the publication and is in it again"

@@ -4,6 +4,7 @@ use tokio::task::JoinHandle;
 
 use super::handover::{Connector, Handover};
 use super::journal::{self, Journal, Stored, Writer};
+use super::noticed::Noticed;
 use super::origin::StreamOrigin;
 use super::snapshot::while_leading;
 use super::standby::OnStandby;
@@ -118,20 +119,23 @@ impl Looked<'_> {
         memory: Memory,
         reading: Option<JournalRead>,
         handover: Option<Handover>,
+        noticed: &mut Noticed,
     ) -> Result<Compared, RelayError> {
         let (mut writer, reading) = match (memory, reading) {
             (Memory::Process(known), _) => {
+                noticed.slot(self.here, self.stands());
                 let server = self.server(self.left_at(session, known.as_ref()).await?);
-                return match judge(known.as_ref(), &server, self.stands()) {
-                    Err(gap @ (Gap::Missing { .. } | Gap::Rewound { .. }))
-                        if !self.accepts(&gap) =>
-                    {
-                        Err(self.refusal(gap, None))
+                // Another instance may have moved the slot meanwhile, and on another server the
+                // slot's own position tells.
+                if let Err(gap @ (Gap::Missing { .. } | Gap::Rewound { .. })) =
+                    judge(known.as_ref(), &server, self.stands())
+                {
+                    if !self.accepts(&gap) {
+                        return Err(self.refusal(gap, None));
                     }
-                    // Another instance may have moved the slot meanwhile, and on another server the
-                    // slot's own position tells.
-                    _ => Ok(Compared::default()),
-                };
+                    noticed.gap_accepted = true;
+                }
+                return Ok(Compared::default());
             }
             // No slot is used.
             (Memory::Journal(_), None) => return Ok(Compared::default()),
@@ -143,13 +147,16 @@ impl Looked<'_> {
         };
         let Stored { newest, unreadable } =
             reading.await.unwrap_or(Err(RelayError::ProducerGone))?;
+        match &newest {
+            Some(entry) => noticed.journal(entry),
+            None => noticed.slot(self.here, self.stands()),
+        }
         let generation = newest.as_ref().map_or(0, |entry| entry.generation);
-        let mut accepts_gap = false;
         let read = match unreadable {
             Some(error) if !self.told.accept_gap => return Err(error),
             Some(error) => {
                 tracing::warn!("accepted: {error}");
-                accepts_gap = true;
+                noticed.gap_accepted = true;
                 None
             }
             None => newest,
@@ -166,6 +173,8 @@ impl Looked<'_> {
             _ => None,
         };
         let (mut entry, past_is) = self.begin(past, &server, connector.as_ref())?;
+        // Before the mark that ends the past: behind it the gap is not to be seen any more.
+        noticed.gap_accepted |= past_is == PastIs::Missed;
         if past_is != PastIs::Kept
             && self.is_replaced()
             && let Some(mut end) = past.end()
@@ -174,14 +183,13 @@ impl Looked<'_> {
             end.has_unpublished |= past_is == PastIs::Missed;
             writer.write(end).await?;
         }
-        accepts_gap |= past_is == PastIs::Missed;
-        if !accepts_gap && self.told.ends_rest && entry.has_unpublished {
+        if !noticed.gap_accepted && self.told.ends_rest && entry.has_unpublished {
             tracing::warn!(
                 "accepted: the rows in the table count as published, and housekeeping goes on"
             );
             entry.has_unpublished = false;
         }
-        entry.has_unpublished |= accepts_gap;
+        entry.has_unpublished |= noticed.gap_accepted;
         let begins = Some(Begins { read, entry });
         Ok(Compared { begins, connector })
     }

@@ -9,12 +9,14 @@ use tokio::sync::watch;
 use tokio_postgres::Client;
 
 use super::backoff::Backoff;
+use super::partitions::Partitions;
 use super::watching::Watch;
 use super::{REPEAT_INTERVAL, Relay, RelayError, Sink, View};
 use crate::lsn::Lsn;
 use crate::observe::{Repeated, State};
 use crate::postgres::housekeeping::{self, Deletion, ExpiredRows};
 use crate::postgres::table::OutboxTable;
+use crate::postgres::watched::SeenPartition;
 use crate::postgres::{self, ObjectError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,7 @@ struct Now {
     stand: Option<Stand>,
     /// There is to be none any more.
     rests: bool,
+    partitions: Partitions,
 }
 
 /// Where the stream stands.
@@ -69,14 +72,16 @@ struct From {
 
 impl Streaming {
     pub(super) fn begin(&self, server: postgres::Options, tables: Vec<OutboxTable>) {
-        let from = Arc::new(From { server, tables });
-        let stand = Stand {
-            from,
-            confirmed: Lsn::ZERO,
-            seen_published: Lsn::ZERO,
-        };
-        self.0
-            .send_modify(|now| now.stand = Some(stand).filter(|_| !now.rests));
+        self.0.send_modify(|now| {
+            now.partitions.begin(&tables);
+            let from = Arc::new(From { server, tables });
+            let stand = Stand {
+                from,
+                confirmed: Lsn::ZERO,
+                seen_published: Lsn::ZERO,
+            };
+            now.stand = Some(stand).filter(|_| !now.rests);
+        });
     }
 
     pub(super) fn confirm(&self, lsn: Lsn) {
@@ -95,6 +100,14 @@ impl Streaming {
                 stand.seen_published = lsn;
             }
         });
+    }
+
+    /// Before the look counts as one: rows of the partitions that are returned stay from now on.
+    pub(super) fn seen_partitions(&self, seen: &[SeenPartition]) -> Vec<String> {
+        let mut left_out = Vec::new();
+        self.0
+            .send_modify(|now| left_out = now.partitions.look(seen));
+        left_out
     }
 
     pub(super) fn end(&self) {
@@ -221,7 +234,8 @@ impl Keeper {
         let column = &self.options.column.clone();
         for table in &from.tables {
             let (retain, limit) = (self.options.retain, self.options.batch_rows);
-            let found = housekeeping::expired(&client, table, column, retain, limit).await?;
+            let sound = self.sound(table);
+            let found = housekeeping::expired(&client, &sound, column, retain, limit).await?;
             if found.is_empty() {
                 continue;
             }
@@ -233,7 +247,8 @@ impl Keeper {
                 // They are found again under the next stream.
                 return Ok(round);
             }
-            let deletion = housekeeping::delete(&client, table, column, retain, &found).await?;
+            let sound = self.sound(table);
+            let deletion = housekeeping::delete(&client, &sound, column, retain, &found).await?;
             self.view.metrics.housekeeping_rows.inc_by(deletion.deleted);
             kept += deletion.kept;
             let is_full = u32::try_from(found.len()) == Ok(limit);
@@ -248,6 +263,11 @@ impl Keeper {
         }
         self.client = Some((Arc::clone(from), client));
         Ok(round)
+    }
+
+    /// Without the partitions that may have come with rows that no stream had.
+    fn sound(&self, table: &OutboxTable) -> OutboxTable {
+        self.stands.borrow().partitions.of(table)
     }
 
     fn complete(&self) {

@@ -16,10 +16,12 @@ mod housekeeping;
 pub mod journal;
 mod kill_point;
 mod moved_slot;
+mod noticed;
 mod opening;
 mod options;
 mod origin;
 mod outbound;
+mod partitions;
 mod replay;
 mod server_clock;
 mod settling;
@@ -40,18 +42,19 @@ use crate::config::Config;
 use crate::lsn::Lsn;
 use crate::observe::{Problem, Repeated, Role, State};
 use crate::pipeline::Pipeline;
-use crate::postgres::snapshot::SnapshotMode;
+use crate::postgres::watched::Look;
 use backoff::Backoff;
-use comparing::{Begins, Told};
+use comparing::Begins;
 use disposition::{Disposition, disposition};
 use handover::Handover;
 use health::ServerEnd;
 use housekeeping::{REST_AFTER_GAP, REST_AFTER_UNSEEN};
 use journal::{Journal, Writer, Writing};
 use kill_point::KillPoint;
-use opening::{AfterSnapshot, Lead, Opened, Plan};
+use opening::{AfterSnapshot, Opened, Plan};
 use origin::StreamOrigin;
 use outbound::Outbound;
+use snapshot::while_leading;
 use watching::{Unseen, Watch};
 
 pub use brokers::away as brokers_away;
@@ -118,6 +121,9 @@ pub struct Relay {
     snapshot_taken: bool,
     /// A snapshot was begun and is not complete.
     in_snapshot: bool,
+    /// A gap was accepted, and no snapshot has been completed since. The journal does not tell an
+    /// attempt behind it.
+    gap_accepted: bool,
     show_at: tokio::time::Interval,
     backoff: Backoff,
     repeated: Repeated,
@@ -203,6 +209,7 @@ impl Relay {
             last_backend: None,
             snapshot_taken: false,
             in_snapshot: false,
+            gap_accepted: false,
             show_at: outbound::every(SHOW_INTERVAL),
             backoff,
             repeated,
@@ -283,32 +290,8 @@ impl Relay {
     async fn session(&mut self) -> Result<Ended, Interrupted> {
         self.view.set_state(State::Starting);
         self.in_snapshot = false;
-        let (config, view) = (self.config.clone(), self.view.clone());
-        let snapshot = match config.snapshot.mode {
-            SnapshotMode::Always if self.snapshot_taken => SnapshotMode::Initial,
-            mode => mode,
-        };
-        let last_backend = self.last_backend;
-        let connecting = {
-            let config = config.clone();
-            async move { opening::connect(&config, last_backend).await }
-        };
-        let (session, lead) = self.drive(connecting).await??;
-        if lead == Lead::AnotherInstance {
-            self.outbound.give_up()?;
-        }
-        let told = Told {
-            snapshot,
-            accept_gap: self.run.accept_gap,
-            ends_rest: self.run.accept_gap && !self.streaming.rests(),
-        };
-        let memory = self.memory();
-        let handover = self.handover.clone();
-        let opening = async move {
-            opening::open((session, lead), &config, told, &view, memory, handover).await
-        };
         let Opened {
-            session,
+            mut session,
             origin,
             source,
             sound,
@@ -316,15 +299,16 @@ impl Relay {
             plan,
             mut begins,
             resumption,
-        } = self.drive(opening).await??;
+        } = self.open_source().await?;
         self.last_backend = Some(session.backend_pid());
         self.outbound.pipeline.learn_types(types);
         // What an earlier stream left in flight settles first, or rows that the server sends again
         // could overtake their own first copies.
-        self.drain_window().await?;
+        while_leading(&mut session, self.drain_window()).await?;
         let (session, confirmed, is_new) = match plan {
             Plan::Stream { confirmed, is_new } => {
-                if begins.as_ref().is_some_and(Begins::has_unpublished) {
+                let has_unpublished = begins.as_ref().is_some_and(Begins::has_unpublished);
+                if has_unpublished || self.gap_accepted {
                     self.rest_housekeeping(REST_AFTER_GAP);
                 }
                 (session, confirmed, is_new)
@@ -368,6 +352,18 @@ impl Relay {
         let mut problem = self.worded(error);
         self.unseen.add_to(error, &mut problem);
         problem
+    }
+
+    /// A look has been taken: what it found out about partitions counts first.
+    fn note_partitions(&self, look: &Look) {
+        let left_out = self.streaming.seen_partitions(&look.partitions);
+        if !left_out.is_empty() && self.housekeeping.is_some() {
+            tracing::warn!(
+                partitions = left_out.join(", "),
+                hint = "Rows that a table had before it was attached were in no stream: outboxd snapshot publishes them. Housekeeping deletes from these partitions after the next start.",
+                "housekeeping leaves out partitions that were attached while the relay ran"
+            );
+        }
     }
 
     /// The source is seen to work: the next failure is a new one.

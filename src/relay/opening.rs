@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::comparing::{Begins, Compared, Looked, Memory, Told, begin_reading};
 use super::handover::{Handover, Resumption};
+use super::noticed::Noticed;
 use super::origin::StreamOrigin;
 use super::standby::OnStandby;
 use super::streaming::Source;
-use super::{RelayError, View};
+use super::{Interrupted, Relay, RelayError, View};
 use crate::config::Config;
 use crate::lsn::Lsn;
 use crate::observe::{Role, State};
@@ -73,16 +74,17 @@ pub(super) enum AfterSnapshot {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lead {
+enum Lead {
     Ours,
-    /// Still with our last session, of which the server does not know yet that it is over.
+    /// As it looks, with our last session, of which the server does not know yet that it is over.
+    /// Numbers of processes come again, though, and others may wait before us.
     OurLastSession,
     AnotherInstance,
 }
 
 /// A session, and who has the lead. `last_backend` is the server's process for our last one that
 /// had it.
-pub(super) async fn connect(
+async fn connect(
     config: &Config,
     last_backend: Option<i32>,
 ) -> Result<(ReplicationSession, Lead), RelayError> {
@@ -99,13 +101,69 @@ pub(super) async fn connect(
     Ok((session, lead))
 }
 
-pub(super) async fn open(
+impl Relay {
+    /// Connects, takes the lead and looks.
+    pub(super) async fn open_source(&mut self) -> Result<Opened, Interrupted> {
+        let (config, view) = (self.config.clone(), self.view.clone());
+        let last_backend = self.last_backend;
+        let connecting = {
+            let config = config.clone();
+            async move { connect(&config, last_backend).await }
+        };
+        let (session, lead) = self.drive(connecting).await??;
+        if lead != Lead::Ours {
+            self.begin_waiting()?;
+        }
+        let told = Told {
+            snapshot: match config.snapshot.mode {
+                SnapshotMode::Always if self.snapshot_taken => SnapshotMode::Initial,
+                mode => mode,
+            },
+            accept_gap: self.run.accept_gap,
+            // A gap that an earlier attempt of this process accepted is none from before.
+            ends_rest: self.run.accept_gap && !self.gap_accepted && !self.streaming.rests(),
+        };
+        let (memory, handover) = (self.memory(), self.handover.clone());
+        let mut noticed = Noticed::new(self.origin.clone(), self.outbound.pipeline.confirmed());
+        let opening = open(
+            (session, lead),
+            &config,
+            told,
+            &view,
+            memory,
+            handover,
+            &mut noticed,
+        );
+        let opened = self.drive(opening).await;
+        // Also where the opening failed behind it.
+        self.gap_accepted |= noticed.gap_accepted;
+        if noticed.others_streamed {
+            self.outbound.give_up()?;
+        }
+        Ok(opened??)
+    }
+
+    /// The lead is not ours. Until it is, any instance may have it, also where our own last session is
+    /// the one that holds it: others can stand before us in the queue.
+    fn begin_waiting(&mut self) -> Result<(), RelayError> {
+        if std::mem::take(&mut self.run.accept_gap) {
+            tracing::warn!(
+                hint = "Where a gap is told after the wait, look at it, and start once more with --accept-gap.",
+                "--accept-gap does not count any more: another instance has the lead, and a gap that is found when that one is gone has been seen by nobody"
+            );
+        }
+        self.outbound.give_up()
+    }
+}
+
+async fn open(
     (mut session, lead): (ReplicationSession, Lead),
     config: &Config,
     told: Told,
     view: &View,
     memory: Memory,
     handover: Option<Handover>,
+    noticed: &mut Noticed,
 ) -> Result<Opened, RelayError> {
     match lead {
         Lead::Ours => view.set_role(Role::Leader),
@@ -147,7 +205,7 @@ pub(super) async fn open(
         view,
     };
     let Compared { begins, connector } = looked
-        .compare(&mut session, memory, reading, handover)
+        .compare(&mut session, memory, reading, handover, noticed)
         .await?;
     if found.is_some() {
         refuse_younger_publication(&client, config, &tables).await?;

@@ -286,8 +286,9 @@ impl Outbound {
         }
     }
 
-    /// Another instance has the lead and sends what is outstanding here: a late copy of ours would
-    /// stand behind newer events for good. Only a request that is on the wire can still arrive.
+    /// Another instance has or had the lead, as far as is known, and sends what is outstanding here: a
+    /// late copy of ours would stand behind newer events for good. Only a request that is on the wire
+    /// can still arrive.
     pub(super) fn give_up(&mut self) -> Result<(), RelayError> {
         if self.is_empty() {
             return Ok(());
@@ -295,7 +296,7 @@ impl Outbound {
         let records = self.pipeline.window().len();
         tracing::warn!(
             records,
-            "another instance has the lead: what Kafka has not acknowledged is left to it"
+            "the lead is or was another instance's: what Kafka has not acknowledged is left to whoever streams it again"
         );
         // Dropping the old producer gives up what it holds.
         (self.publisher, self.reports) = self.sink.start()?;

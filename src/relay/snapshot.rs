@@ -74,6 +74,7 @@ impl Relay {
         let confirmed = snapshot.finish(&mut session, &self.config.slot).await?;
         self.kill_point.pass(Edge::SnapshotSlot);
         (self.in_snapshot, self.snapshot_taken) = (false, true);
+        self.gap_accepted = false;
         self.opened();
         self.recovered();
         tracing::info!(rows, lsn = %confirmed, "snapshot complete");

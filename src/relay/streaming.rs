@@ -240,6 +240,7 @@ impl Relay {
                 if self.unseen.note(&look, &self.view) {
                     self.rest_housekeeping(REST_AFTER_UNSEEN);
                 }
+                self.note_partitions(&look);
                 self.streaming.seen_published(look.before);
             }
             Err(error) if state.give_up_at.is_none() => return Err(error.into()),

@@ -201,6 +201,7 @@ mod tests {
             before: Lsn::new(10),
             after: Lsn::new(20),
             remarks,
+            partitions: Vec::new(),
         };
         let filtered = Remark::RowFilter {
             table: table(),

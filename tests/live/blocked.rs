@@ -132,6 +132,7 @@ async fn what_kafka_refuses_blocks_and_is_delivered_once_it_is_mended() {
         client,
     };
     missing_topic(&world).await;
+    a_lead_that_ends_while_its_window_waits(&world).await;
     topics_made_by_the_relay(&world).await;
     names_that_kafka_takes_for_the_same(&world).await;
     record_too_large(&world).await;
@@ -157,6 +158,45 @@ async fn missing_topic(world: &World) {
     world.kafka.create_topic(&scene.topic, 1, &[]).await;
     scene.healed().await;
     assert_eq!(scene.close("topic missing, then created"), 0);
+}
+
+/// It was the second lead of that relay, whose stream has to wait for what the first one left. Another
+/// instance sends that now, and newer events behind it.
+async fn a_lead_that_ends_while_its_window_waits(world: &World) {
+    let mut scene = Scene::open(world, "lead", &[]).await;
+    scene.write(&[10]).await;
+    scene.blocked().await;
+    let end =
+        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted";
+    world.client.batch_execute(end).await.unwrap();
+    let again = "SELECT count(*) FROM pg_locks, pg_replication_slots
+         WHERE locktype = 'advisory' AND granted AND slot_name = 'lead' AND NOT active";
+    wait_until(PATIENCE, "the lead without a stream", async || {
+        let leads = world.client.query_one(again, &[]).await.unwrap();
+        leads.get::<_, i64>(0) == 1
+    })
+    .await;
+    let settings = [
+        "slot.name=lead",
+        "snapshot.mode=no_data",
+        "kafka.topic_timeout=1s",
+    ];
+    let second = Relay::start_accepting(&world.postgres, &world.kafka, &settings);
+    second.wait_for_state("standby").await;
+    // What it is let past has to be what somebody has looked at.
+    assert!(second.logged("--accept-gap does not count any more"));
+    world.client.batch_execute(end).await.unwrap();
+    wait_until(PATIENCE, "word of the other's lead", async || {
+        scene.relay.logged("the lead is or was another instance's")
+    })
+    .await;
+    scene.relay.wait_for_state("standby").await;
+    let first = std::mem::replace(&mut scene.relay, second);
+    scene.write(&[10]).await;
+    world.kafka.create_topic(&scene.topic, 1, &[]).await;
+    scene.healed().await;
+    assert!(first.stop().success(), "nothing is left to it");
+    assert_eq!(scene.close("lead lost while the window waited"), 0);
 }
 
 async fn topics_made_by_the_relay(world: &World) {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outboxd::postgres::housekeeping::{Deletion, delete, expired};
+use outboxd::postgres::publication::{Publication, PublicationOptions};
 use outboxd::postgres::table::{OutboxTable, TableFilter};
+use outboxd::postgres::watched::Watched;
 
 use crate::support::{Consumer, Event, Relay, Scene, Version, wait_until};
 
@@ -44,6 +46,7 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
     let (scene, lines) = Scene::open_with_lines(Version::V18).await;
     run(&scene, "ALTER TABLE outbox ADD created_at timestamptz").await;
     rows_that_changed_stay(&scene).await;
+    what_may_have_hidden_rows_shows_in_the_catalog(&scene).await;
     rows_that_the_server_keeps_are_told_from_rows_that_changed(&scene).await;
     write(&scene, 1, 5, 8).await;
     write(&scene, 6, 8, 6).await;
@@ -111,6 +114,7 @@ async fn rows_go_when_their_time_is_over_and_only_what_is_confirmed() {
     assert_eq!(numbers, expected, "nothing of the gap is in the stream");
     of_the_table.sort_unstable();
     assert_eq!(of_the_table, [6, 7, 8, 30, 31, 32]);
+    what_an_attempt_that_failed_was_let_past_stays(&scene, &settings).await;
 }
 
 /// So many status updates later something would have been deleted.
@@ -217,6 +221,33 @@ async fn what_was_perhaps_not_published_stays(scene: &Scene, relay: Relay, setti
     assert!(relay.stop().success());
 }
 
+/// The gap is accepted, and the next attempt finds none any more: the journal has the slot's end.
+async fn what_an_attempt_that_failed_was_let_past_stays(scene: &Scene, settings: &[&str]) {
+    run(scene, "SELECT pg_drop_replication_slot('outbox')").await;
+    run(
+        scene,
+        "SELECT pg_create_physical_replication_slot('s' || n) FROM generate_series(1, current_setting('max_replication_slots')::int) n",
+    )
+    .await;
+    write(scene, 12, 12, 30).await;
+    let settings = [settings, &["snapshot.mode=no_data"]].concat();
+    let relay = Relay::start_accepting(&scene.postgres, &scene.kafka, &settings);
+    wait_until(PATIENCE, "an attempt without room for a slot", async || {
+        relay.logged("accepted: ") && relay.logged("53400")
+    })
+    .await;
+    run(
+        scene,
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_type = 'physical'",
+    )
+    .await;
+    relay.wait_for_state("streaming").await;
+    wait_for_updates(&relay).await;
+    assert!(relay.logged("housekeeping rests: "));
+    assert_eq!(kept(scene).await, [6, 7, 8, 12]);
+    assert!(relay.stop().success());
+}
+
 /// Ways of a table to make less of a DELETE than it says: two of four rows stay.
 async fn rows_that_the_server_keeps_are_told_from_rows_that_changed(scene: &Scene) {
     let marks = "CREATE FUNCTION mark() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -293,6 +324,65 @@ async fn what_an_accepted_gap_left_out_stays(scene: &Scene, settings: &[&str]) {
     assert_eq!(kept(scene).await, [6, 7, 8]);
     assert!(!relay.logged("housekeeping rests: "));
     assert!(relay.stop().success());
+}
+
+async fn look(watched: &mut Watched, scene: &Scene) -> (Vec<String>, Vec<(String, bool)>) {
+    let look = watched.look(&scene.client).await.unwrap();
+    let partitions = look.partitions.into_iter();
+    let partitions = partitions.map(|seen| (seen.partition.name, seen.is_born));
+    let remarks = look.remarks.iter().map(ToString::to_string);
+    (remarks.collect(), partitions.collect())
+}
+
+/// Also where everything is as before again at the next look.
+async fn what_may_have_hidden_rows_shows_in_the_catalog(scene: &Scene) {
+    for step in [
+        "CREATE TABLE grown (seq bigint) PARTITION BY LIST (seq)",
+        "CREATE TABLE grown_1 PARTITION OF grown FOR VALUES IN (1)",
+        "CREATE TABLE grown_2 (seq bigint)",
+        "ALTER TABLE grown ATTACH PARTITION grown_2 FOR VALUES IN (2)",
+        "BEGIN; CREATE TABLE grown_3 (LIKE grown);
+         ALTER TABLE grown ATTACH PARTITION grown_3 FOR VALUES IN (3); COMMIT",
+        "CREATE PUBLICATION grown FOR TABLES IN SCHEMA public",
+    ] {
+        run(scene, step).await;
+    }
+    let options = PublicationOptions::new("grown".parse().unwrap());
+    let publication = Publication::read(&scene.client, &options.name)
+        .await
+        .unwrap();
+    let filter = TableFilter::exact("public.grown").unwrap();
+    let mut watched = Watched {
+        slot: "grown".to_owned(),
+        options,
+        tables: OutboxTable::resolve(&scene.client, &filter).await.unwrap(),
+        publication: publication.unwrap(),
+    };
+    let born = |each: [bool; 3]| {
+        let names = ["grown_1", "grown_2", "grown_3"].map(str::to_owned);
+        names.into_iter().zip(each).collect::<Vec<_>>()
+    };
+    let quiet = (Vec::new(), born([true, false, true]));
+    assert_eq!(look(&mut watched, scene).await, quiet);
+    for step in [
+        "ALTER TABLE grown DETACH PARTITION grown_1",
+        "ALTER TABLE grown ATTACH PARTITION grown_1 FOR VALUES IN (1)",
+        "ALTER PUBLICATION grown SET (publish = 'update')",
+        "ALTER PUBLICATION grown SET (publish = 'insert, update')",
+        "ALTER PUBLICATION grown DROP TABLES IN SCHEMA public",
+        "ALTER PUBLICATION grown ADD TABLES IN SCHEMA public",
+    ] {
+        run(scene, step).await;
+    }
+    let told = [
+        "publication \"grown\" was altered, and may have been without inserts for a while",
+        "table \"public.grown\" was taken out of the publication and is in it again",
+    ];
+    let told = told.map(str::to_owned).to_vec();
+    let (told, now) = (told, born([false, false, true]));
+    assert_eq!(look(&mut watched, scene).await, (told, now.clone()));
+    assert_eq!(look(&mut watched, scene).await, (Vec::new(), now));
+    run(scene, "DROP PUBLICATION grown; DROP TABLE grown").await;
 }
 
 /// Between the look and its end: one is put off, and another one lies where one was.

@@ -9,7 +9,7 @@ pub use ensure::create_sql;
 pub use options::{
     Operations, PublicationMode, PublicationName, PublicationNameError, PublicationOptions,
 };
-pub use state::{Publication, PublicationNote, PublishedTable};
+pub use state::{Listing, Publication, PublicationNote, PublishedTable};
 
 #[cfg(test)]
 mod tests;

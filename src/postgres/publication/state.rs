@@ -12,6 +12,8 @@ use crate::wire::quote_identifier;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
     pub oid: u32,
+    /// Another one after each change of what is published, also where that is as before again.
+    pub row_version: String,
     pub name: PublicationName,
     pub owner: String,
     pub all_tables: bool,
@@ -27,8 +29,17 @@ pub struct Publication {
     pub listings: Vec<u32>,
     /// Schemas that were added whole (PostgreSQL 15 and later).
     pub schemas: Vec<String>,
+    /// The catalog's number of each of these entries, as `listings`.
+    pub schema_listings: Vec<u32>,
     /// What is sent in the end; empty when all tables are.
     pub published: Vec<PublishedTable>,
+}
+
+/// An entry, by its number in the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    Table(u32),
+    Schema(u32),
 }
 
 /// A table under the name with which its rows arrive.
@@ -76,8 +87,13 @@ impl Publication {
         };
         let version: i32 = row.try_get("server_version")?;
         let all_tables = row.try_get("puballtables")?;
+        let (schemas, schema_listings) = match version >= SCHEMAS_SINCE {
+            true => read_schemas(client, name).await?,
+            false => (Vec::new(), Vec::new()),
+        };
         Ok(Some(Self {
             oid: row.try_get("oid")?,
+            row_version: row.try_get("row_version")?,
             name: name.clone(),
             owner: row.try_get("owner")?,
             all_tables,
@@ -88,10 +104,8 @@ impl Publication {
             via_partition_root: row.try_get("pubviaroot")?,
             listed: row.try_get("listed")?,
             listings: row.try_get("listings")?,
-            schemas: match version >= SCHEMAS_SINCE {
-                true => read_schemas(client, name).await?,
-                false => Vec::new(),
-            },
+            schemas,
+            schema_listings,
             published: match all_tables {
                 true => Vec::new(),
                 false => PublishedTable::read(client, name).await?,
@@ -142,11 +156,15 @@ impl Publication {
         }
     }
 
-    /// The entry by which a table is in it, where it was added by name.
-    pub fn listing(&self, table: u32) -> Option<u32> {
-        let entries = self.listed.iter().zip(&self.listings);
-        let mut found = entries.filter(|(listed, _)| **listed == table);
-        found.next().map(|(_, entry)| *entry)
+    /// The entries by which a table is in it: its own, and that of its schema.
+    pub fn entries(&self, table: u32, schema: &str) -> Vec<Listing> {
+        let own = self.listed.iter().zip(&self.listings);
+        let own = own.filter(|(listed, _)| **listed == table);
+        let whole = self.schemas.iter().zip(&self.schema_listings);
+        let whole = whole.filter(|(listed, _)| *listed == schema);
+        let own = own.map(|(_, entry)| Listing::Table(*entry));
+        own.chain(whole.map(|(_, entry)| Listing::Schema(*entry)))
+            .collect()
     }
 
     /// Rows of other tables cannot come.
@@ -221,7 +239,7 @@ impl Publication {
 const SCHEMAS_SINCE: i32 = 150_000;
 
 const DESCRIBE: &str = "
-    SELECT p.oid, pg_get_userbyid(p.pubowner)::text AS owner, p.puballtables, p.pubinsert, p.pubupdate,
+    SELECT p.oid, p.xmin::text AS row_version, pg_get_userbyid(p.pubowner)::text AS owner, p.puballtables, p.pubinsert, p.pubupdate,
            p.pubdelete, p.pubtruncate, p.pubviaroot,
            ARRAY(SELECT r.prrelid FROM pg_publication_rel r WHERE r.prpubid = p.oid
                   ORDER BY r.oid) AS listed,
@@ -251,10 +269,10 @@ const PUBLISHED: &str = "
 async fn read_schemas(
     client: &Client,
     name: &PublicationName,
-) -> Result<Vec<String>, PostgresError> {
+) -> Result<(Vec<String>, Vec<u32>), PostgresError> {
     let rows = client
         .query(
-            "SELECT n.nspname::text
+            "SELECT n.nspname::text, s.oid
                FROM pg_publication_namespace s
                JOIN pg_publication p ON p.oid = s.pnpubid
                JOIN pg_namespace n ON n.oid = s.pnnspid
@@ -262,7 +280,9 @@ async fn read_schemas(
             &[&name.as_str()],
         )
         .await?;
-    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    rows.iter()
+        .map(|row| Ok::<(String, u32), PostgresError>((row.try_get(0)?, row.try_get(1)?)))
+        .collect()
 }
 
 impl PublishedTable {

@@ -40,6 +40,7 @@ fn published(oid: u32, name: &str) -> PublishedTable {
 fn ours() -> Publication {
     Publication {
         oid: 7,
+        row_version: "700".into(),
         name: "pub".parse().unwrap(),
         owner: "app".into(),
         all_tables: false,
@@ -51,6 +52,7 @@ fn ours() -> Publication {
         listed: vec![1],
         listings: vec![11],
         schemas: Vec::new(),
+        schema_listings: Vec::new(),
         published: vec![published(1, "outbox")],
     }
 }

@@ -27,6 +27,7 @@ fn published(oid: u32) -> PublishedTable {
 fn publication(listed: &[u32]) -> Publication {
     Publication {
         oid: 100,
+        row_version: "700".into(),
         name: "pub".parse().unwrap(),
         owner: "app".into(),
         all_tables: false,
@@ -38,6 +39,7 @@ fn publication(listed: &[u32]) -> Publication {
         listed: listed.to_vec(),
         listings: listed.iter().map(|oid| oid + 1000).collect(),
         schemas: Vec::new(),
+        schema_listings: Vec::new(),
         published: listed.iter().copied().map(published).collect(),
     }
 }
@@ -153,6 +155,9 @@ fn what_takes_no_row_away_for_sure_is_remarked() {
         words(&again, unchanged()),
         "table \"app.outbox\" was taken out of the publication and is in it again"
     );
+    let remade =
+        change(|publication| (publication.oid, publication.row_version) = (101, "9".into()));
+    assert_eq!(words(&remade, unchanged()), "");
     let remade = change(|publication| (publication.oid, publication.listings) = (101, vec![5]));
     assert_eq!(words(&remade, unchanged()), "");
 }
@@ -170,6 +175,70 @@ fn between_two_streams_only_tables_that_are_the_same_are_compared() {
 }
 
 #[test]
+fn a_publication_that_was_altered_may_have_been_without_inserts_meanwhile() {
+    let altered = change(|publication| publication.row_version = "701".into());
+    let told = "publication \"pub\" was altered, and may have been without inserts for a while";
+    assert_eq!(seen(&altered, unchanged()), Ok(vec![told.to_owned()]));
+    let (earlier, later) = (watched(publication(&[1])), watched(altered));
+    let remarks = later.since(&earlier);
+    assert!(remarks[0].may_have_hidden_rows());
+    assert_eq!(remarks.len(), 1);
+}
+
+#[test]
+fn a_table_is_listed_again_where_none_of_its_entries_was_there_all_the_time() {
+    let by_schema = |entry| {
+        let mut publication = publication(&[]);
+        publication.published = vec![published(1)];
+        (publication.schemas, publication.schema_listings) = (vec!["app".into()], vec![entry]);
+        publication
+    };
+    let by_both = |table, schema| {
+        let mut publication = publication(&[1]);
+        publication.listings = vec![table];
+        (publication.schemas, publication.schema_listings) = (vec!["app".into()], vec![schema]);
+        publication
+    };
+    let by_leaves = |listings: [u32; 2]| {
+        let mut publication = publication(&[2, 3]);
+        publication.listings = listings.to_vec();
+        publication
+    };
+    let whole = table(1, None);
+    let parts = ["a", "b"].iter().zip([2, 3]);
+    let parts = parts.map(|(name, oid)| Partition {
+        oid,
+        schema: "app".into(),
+        name: (*name).to_owned(),
+    });
+    let parted = table(1, Some(parts.collect()));
+    for (before, after, table, again) in [
+        (by_schema(5), by_schema(5), &whole, false),
+        (by_schema(5), by_schema(6), &whole, true),
+        (by_both(4, 5), by_both(4, 6), &whole, false),
+        (by_both(4, 5), by_both(7, 6), &whole, true),
+        (publication(&[1]), by_schema(5), &whole, true),
+        (by_leaves([4, 5]), by_leaves([4, 5]), &parted, false),
+        (by_leaves([4, 5]), by_leaves([4, 6]), &parted, true),
+    ] {
+        let earlier = Watched {
+            tables: vec![table.clone()],
+            ..watched(before)
+        };
+        let found = earlier.listed_again(&after, table).is_some();
+        assert_eq!(found, again, "{:?}", (earlier.publication, after));
+    }
+}
+
+fn born(partition: Partition) -> SeenPartition {
+    SeenPartition {
+        partition,
+        link: "700".into(),
+        is_born: true,
+    }
+}
+
+#[test]
 fn partitions_are_those_of_now() {
     let leaf = |oid| Partition {
         oid,
@@ -180,7 +249,7 @@ fn partitions_are_those_of_now() {
     watched.tables = vec![table(1, Some(vec![leaf(2), leaf(3)]))];
     let mut seen = |listed: &[u32], leaves: &[u32]| {
         let now = TableNow {
-            leaves: leaves.iter().copied().map(leaf).collect(),
+            leaves: leaves.iter().copied().map(|oid| born(leaf(oid))).collect(),
             ..unchanged()
         };
         let found = watched.compare(&publication(listed), &[now]);
