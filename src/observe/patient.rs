@@ -4,8 +4,8 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,8 +18,23 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// What became of the lines before this one.
 #[derive(Debug, Default)]
 pub(super) struct Reception {
-    is_stuck: AtomicBool,
     left_out: AtomicU64,
+    /// Whoever writes has it from the look for room to the end of the line: two that see the same
+    /// room must not both take it.
+    place: Mutex<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    is_stuck: bool,
+    /// The line before was cut off.
+    is_broken: bool,
+}
+
+impl Reception {
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Takes a line at a time, and leaves it out where it would have to wait for longer than a moment.
@@ -39,33 +54,51 @@ impl<W: Write + AsFd> Patient<W> {
         }
     }
 
-    fn has_room(&self) -> bool {
-        let stuck = self.reception.is_stuck.load(Ordering::Relaxed);
-        let patience = if stuck { Duration::ZERO } else { PATIENCE };
-        let has_room = is_writable(&self.out, patience);
-        self.reception.is_stuck.store(!has_room, Ordering::Relaxed);
-        has_room
-    }
-
-    fn put(&mut self, line: &[u8]) -> io::Result<()> {
-        for piece in line.chunks(PIECE_BYTES) {
-            if !self.has_room() {
-                self.reception.left_out.fetch_add(1, Ordering::Relaxed);
-                break;
+    /// False where a piece of it was left out.
+    fn put(&mut self, place: &mut Place, line: &[u8]) -> io::Result<bool> {
+        for (index, piece) in line.chunks(PIECE_BYTES).enumerate() {
+            let patience = if place.is_stuck {
+                Duration::ZERO
+            } else {
+                PATIENCE
+            };
+            place.is_stuck = !is_writable(&self.out, patience);
+            if place.is_stuck {
+                place.is_broken |= index > 0;
+                return Ok(false);
             }
             self.out.write_all(piece)?;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// False where the line was left out, in whole or in part.
+    fn write_line(&mut self, place: &mut Place, line: &[u8]) -> io::Result<bool> {
+        if place.is_broken {
+            if !self.put(place, b"\n")? {
+                return Ok(false);
+            }
+            place.is_broken = false;
+        }
+        let left_out = self.reception.left_out.load(Ordering::Relaxed);
+        if left_out > 0 {
+            if !self.put(place, (self.confess)(left_out).as_bytes())? {
+                return Ok(false);
+            }
+            self.reception
+                .left_out
+                .fetch_sub(left_out, Ordering::Relaxed);
+        }
+        self.put(place, line)
     }
 }
 
 impl<W: Write + AsFd> Write for Patient<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.reception.left_out.load(Ordering::Relaxed) > 0 && self.has_room() {
-            let left_out = self.reception.left_out.swap(0, Ordering::Relaxed);
-            self.put((self.confess)(left_out).as_bytes())?;
+        let reception = Arc::clone(&self.reception);
+        if !self.write_line(&mut reception.place(), line)? {
+            reception.left_out.fetch_add(1, Ordering::Relaxed);
         }
-        self.put(line)?;
         Ok(line.len())
     }
 
@@ -114,6 +147,30 @@ mod tests {
         let mut rest = String::new();
         reader.read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "3 left out\nagain\n");
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_ended_before_the_next() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut log = Patient::new(writer, Arc::default(), |left_out| {
+            format!("{left_out} left out\n")
+        });
+        let long = format!("{}\n", "x".repeat(1 << 20));
+        log.write_all(long.as_bytes()).unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            text
+        });
+        while log.reception.left_out.load(Ordering::Relaxed) > 0 {
+            log.write_all(b"again\n").unwrap();
+        }
+        drop(log);
+        let text = reading.join().unwrap();
+        let mut lines = text.lines();
+        assert!(lines.next().unwrap().bytes().all(|byte| byte == b'x'));
+        assert!(lines.next().unwrap().ends_with(" left out"));
+        assert!(lines.all(|line| line == "again"));
     }
 
     #[test]
