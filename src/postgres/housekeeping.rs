@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Row};
 
 use super::table::OutboxTable;
 use super::{ExpiredStep, ObjectError, current_position};
@@ -12,15 +12,13 @@ use crate::wire::quote_identifier;
 
 /// Versions of rows: one that was changed since, or that lies in the place of another, is not meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExpiredRows {
+pub struct Versions {
     tables: Vec<u32>,
     places: Vec<String>,
     made_by: Vec<String>,
-    /// The transactions that wrote them have committed before it.
-    pub committed_before: Lsn,
 }
 
-impl ExpiredRows {
+impl Versions {
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -28,6 +26,29 @@ impl ExpiredRows {
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
+
+    pub fn append(&mut self, mut more: Self) {
+        self.tables.append(&mut more.tables);
+        self.places.append(&mut more.places);
+        self.made_by.append(&mut more.made_by);
+    }
+
+    fn read(rows: &[Row]) -> Result<Self, ObjectError> {
+        let mut versions = Self::default();
+        for row in rows {
+            versions.tables.push(row.try_get(0)?);
+            versions.places.push(row.try_get(1)?);
+            versions.made_by.push(row.try_get(2)?);
+        }
+        Ok(versions)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredRows {
+    pub versions: Versions,
+    /// The transactions that wrote them have committed before it.
+    pub committed_before: Lsn,
 }
 
 /// date, timestamp and timestamptz (`pg_type.dat` in PostgreSQL's source).
@@ -36,7 +57,8 @@ const TIMES: [u32; 3] = [1082, 1114, 1184];
 /// Nobody waits long for a lock of ours, nor we for one of theirs.
 const SHORT: &str = "SET LOCAL statement_timeout = '30s'; SET LOCAL lock_timeout = '1s';";
 
-/// At most `limit` rows whose time lies further back than `retain`. A time without a zone is UTC.
+/// At most `limit` rows whose time lies further back than `retain`, none of them in `but`. A time without a
+/// zone is UTC.
 ///
 /// The rows are seen under a snapshot, and the position is asked for afterwards: a transaction writes
 /// its commit before others see its rows.
@@ -46,6 +68,7 @@ pub async fn expired(
     column: &str,
     retain: Duration,
     limit: u32,
+    but: &Versions,
 ) -> Result<ExpiredRows, ObjectError> {
     refuse_what_is_no_time(table, column)?;
     let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {SHORT}");
@@ -53,28 +76,28 @@ pub async fn expired(
     client.batch_execute(&begin).await?;
     let sql = expired_sql(table, column);
     let (seconds, limit) = (retain.as_secs_f64(), i64::from(limit));
-    let found = client.query(&sql, &[&seconds, &limit]).await;
-    let found = found.map_err(refused)?;
-    let mut rows = ExpiredRows {
-        committed_before: current_position(client).await?,
-        ..ExpiredRows::default()
-    };
+    let found = client
+        .query(
+            &sql,
+            &[&seconds, &limit, &but.tables, &but.places, &but.made_by],
+        )
+        .await
+        .map_err(refused)?;
+    let committed_before = current_position(client).await?;
     client.batch_execute("COMMIT").await?;
-    for row in found {
-        rows.tables.push(row.try_get(0)?);
-        rows.places.push(row.try_get(1)?);
-        rows.made_by.push(row.try_get(2)?);
-    }
-    Ok(rows)
+    Ok(ExpiredRows {
+        versions: Versions::read(&found)?,
+        committed_before,
+    })
 }
 
 /// What became of rows that were to go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
     pub deleted: u64,
     /// Still there and still due, though nobody else has touched them: a trigger, a rule or row security
     /// made less of the DELETE.
-    pub kept: u64,
+    pub kept: Versions,
 }
 
 /// Deletes those of the rows that are still as they were.
@@ -83,7 +106,7 @@ pub async fn delete(
     table: &OutboxTable,
     column: &str,
     retain: Duration,
-    rows: &ExpiredRows,
+    rows: &Versions,
 ) -> Result<Deletion, ObjectError> {
     // A crash of the server that forgets it costs nothing: they are found again.
     let begin = format!("BEGIN; {SHORT} SET LOCAL synchronous_commit = off");
@@ -94,20 +117,52 @@ pub async fn delete(
         .execute(&sql, &[&rows.tables, &rows.places, &rows.made_by])
         .await
         .map_err(refused)?;
-    let mut deletion = Deletion { deleted, kept: 0 };
     // Fewer is no sign yet: others delete and change rows as well.
-    if deleted < rows.len() as u64 {
-        let sql = kept_sql(table, column);
-        let seconds = retain.as_secs_f64();
-        let kept = client
-            .query_one(&sql, &[&seconds, &rows.tables, &rows.places, &rows.made_by])
-            .await
-            .map_err(refused)?;
-        deletion.kept = u64::try_from(kept.try_get::<_, i64>(0)?).unwrap_or(0);
-    }
+    let own = match deleted < rows.len() as u64 {
+        true => Some(client.query_one(OWN, &[]).await?.try_get(0)?),
+        false => None,
+    };
     // Triggers and foreign keys that are deferred speak here.
     client.batch_execute("COMMIT").await.map_err(refused)?;
+    let mut deletion = Deletion {
+        deleted,
+        kept: Versions::default(),
+    };
+    if let Some(own) = own {
+        // What went is gone, whatever becomes of this.
+        match kept(client, table, column, retain, rows, own).await {
+            Ok(kept) => deletion.kept = kept,
+            Err(error) => {
+                tracing::debug!(%error, "what a DELETE has left was not found out");
+                client.batch_execute("ROLLBACK").await?;
+            }
+        }
+    }
     Ok(deletion)
+}
+
+/// The transaction that deletes, where it has written anything.
+const OWN: &str = "SELECT pg_current_xact_id_if_assigned()::xid::text";
+
+async fn kept(
+    client: &Client,
+    table: &OutboxTable,
+    column: &str,
+    retain: Duration,
+    rows: &Versions,
+    own: Option<String>,
+) -> Result<Versions, ObjectError> {
+    let begin = format!("BEGIN READ ONLY; {SHORT}");
+    client.batch_execute(&begin).await?;
+    let (sql, seconds) = (kept_sql(table, column), retain.as_secs_f64());
+    let kept = client
+        .query(
+            &sql,
+            &[&seconds, &rows.tables, &rows.places, &rows.made_by, &own],
+        )
+        .await?;
+    client.batch_execute("COMMIT").await?;
+    Versions::read(&kept)
 }
 
 fn refuse_what_is_no_time(table: &OutboxTable, column: &str) -> Result<(), ObjectError> {
@@ -124,7 +179,10 @@ fn refuse_what_is_no_time(table: &OutboxTable, column: &str) -> Result<(), Objec
 
 fn expired_sql(table: &OutboxTable, column: &str) -> String {
     format!(
-        "SELECT tableoid, ctid::text, xmin::text FROM {} WHERE {} < now() - make_interval(secs => $1){} LIMIT $2",
+        "SELECT due.tableoid, due.ctid::text, due.xmin::text FROM {} AS due \
+          WHERE due.{} < now() - make_interval(secs => $1) \
+            AND NOT EXISTS (SELECT FROM unnest($3::oid[], $4::text[]::tid[], $5::text[]::xid[]) AS seen(part, place, made_by) \
+                             WHERE seen.part = due.tableoid AND seen.place = due.ctid AND seen.made_by = due.xmin){} LIMIT $2",
         source(table),
         quote_identifier(column),
         among(table)
@@ -142,14 +200,18 @@ fn delete_sql(table: &OutboxTable) -> String {
     )
 }
 
-/// Of the rows that a DELETE of the same transaction was to have: as they were, or written anew by that
-/// very transaction (a trigger that marks rows instead of deleting them).
+/// Of the rows that a DELETE was to have: as they were, or written anew by its transaction, `$5` (a trigger
+/// that marks rows instead of deleting them). `currtid2` says where the latest version of a row lies, so that
+/// nothing but these places is read.
 fn kept_sql(table: &OutboxTable, column: &str) -> String {
     format!(
-        "SELECT count(*) FROM {} AS kept WHERE kept.{} < now() - make_interval(secs => $1) \
-            AND (kept.xmin = pg_current_xact_id_if_assigned()::xid \
+        "SELECT kept.tableoid, kept.ctid::text, kept.xmin::text FROM {} AS kept \
+          WHERE kept.ctid = ANY (ARRAY(SELECT CASE WHEN has_table_privilege(part, 'SELECT') THEN currtid2(part::regclass::text, place) ELSE place END \
+                                         FROM unnest($2::oid[], $3::text[]::tid[]) AS seen(part, place))) \
+            AND kept.{} < now() - make_interval(secs => $1) \
+            AND (kept.xmin = $5::text::xid \
                  OR EXISTS (SELECT FROM unnest($2::oid[], $3::text[]::tid[], $4::text[]::xid[]) AS seen(part, place, made_by) \
-                            WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin)){}",
+                             WHERE seen.part = kept.tableoid AND seen.place = kept.ctid AND seen.made_by = kept.xmin)){}",
         source(table),
         quote_identifier(column),
         among(table)
@@ -173,12 +235,12 @@ fn source(table: &OutboxTable) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::pgoutput::ReplicaIdentity;
     use crate::postgres::table::{Partition, TableColumn};
 
-    fn outbox(type_oid: u32) -> OutboxTable {
+    pub(crate) fn outbox(type_oid: u32) -> OutboxTable {
         OutboxTable {
             oid: 1,
             schema: "public".into(),
@@ -196,6 +258,14 @@ mod tests {
             partitions: None,
             row_security: false,
             estimated_rows: None,
+        }
+    }
+
+    pub(crate) fn versions(count: u32) -> Versions {
+        Versions {
+            tables: vec![1; count as usize],
+            places: (0..count).map(|row| format!("(0,{row})")).collect(),
+            made_by: vec!["700".into(); count as usize],
         }
     }
 
@@ -217,10 +287,14 @@ mod tests {
     #[test]
     fn rows_are_found_and_deleted_in_the_table_alone_or_in_the_partitions_that_are_named() {
         let mut table = outbox(1184);
-        assert_eq!(
-            expired_sql(&table, "At"),
-            "SELECT tableoid, ctid::text, xmin::text FROM ONLY \"public\".\"outbox\" WHERE \"At\" < now() - make_interval(secs => $1) LIMIT $2"
+        let expired = expired_sql(&table, "At");
+        assert!(
+            expired.contains(" FROM ONLY \"public\".\"outbox\" AS due WHERE due.\"At\" < now()")
         );
+        assert!(expired.ends_with(" LIMIT $2"));
+        // Without it the whole table would be read for each batch.
+        let places = " FROM ONLY \"public\".\"outbox\" AS kept WHERE kept.ctid = ANY (";
+        assert!(kept_sql(&table, "At").contains(places));
         let partition = |oid| Partition {
             oid,
             schema: "public".into(),

@@ -25,7 +25,7 @@ mod tls;
 mod transport;
 pub mod watched;
 
-pub use canceller::Canceller;
+pub use canceller::{CancelOnDrop, Canceller};
 pub use connect::{SESSION_SETTINGS, connect_replication};
 pub use error::{PostgresError, chain};
 pub use object_error::{EarlierTable, ExpiredStep, ObjectError};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres_protocol::message::frontend;
 use tokio::time::Instant;
 
-use super::canceller::Canceller;
+use super::canceller::{CancelOnDrop, Canceller};
 use super::channel::Channel;
 use super::connect::{self, Greeting};
 use super::sessions::Alive;
@@ -256,11 +256,15 @@ impl ReplicationSession {
         Canceller::new(host, self.greeting.process_id, self.greeting.secret_key)
     }
 
+    /// Waits for the transactions that are open now.
     pub async fn create_temporary_slot(
         &mut self,
         name: &str,
     ) -> Result<CreatedSlot, PostgresError> {
-        let rows = self.query(&create_temporary_slot(name)).await?;
+        let waiting = CancelOnDrop::new(self.canceller());
+        let rows = self.query(&create_temporary_slot(name)).await;
+        waiting.disarm();
+        let rows = rows?;
         let mut columns = rows
             .into_iter()
             .next()

@@ -14,7 +14,7 @@ use super::watching::Watch;
 use super::{REPEAT_INTERVAL, Relay, RelayError, Sink, View};
 use crate::lsn::Lsn;
 use crate::observe::{Repeated, State};
-use crate::postgres::housekeeping::{self, Deletion, ExpiredRows};
+use crate::postgres::housekeeping::{self, Versions};
 use crate::postgres::table::OutboxTable;
 use crate::postgres::watched::SeenPartition;
 use crate::postgres::{self, ObjectError};
@@ -30,6 +30,8 @@ pub struct Options {
     pub interval: Duration,
 }
 
+/// Of one pass over the tables, and some are stepped past: the server gets the list with each look.
+const MOST_KEPT: usize = 10_000;
 /// While there is more to do.
 const PAUSE: Duration = Duration::from_millis(200);
 /// After a failure: the first pause, and the longest.
@@ -152,6 +154,7 @@ pub(super) async fn run(options: Option<Options>, streaming: Streaming, watch: W
         stands: streaming.0.subscribe(),
         watch,
         view,
+        pass: Pass::default(),
         client: None,
     };
     let mut backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
@@ -160,9 +163,13 @@ pub(super) async fn run(options: Option<Options>, streaming: Streaming, watch: W
         let Some(from) = keeper.stream().await else {
             return;
         };
-        let (is_more, failure) = match keeper.round(&from).await {
-            Ok(round) => (round.is_more, round.kept.map(RelayError::from)),
-            Err(error) => (false, Some(error)),
+        let failure = match keeper.round(&from).await {
+            Ok(Round::More) => {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            Ok(Round::Done(kept)) => kept.map(RelayError::from),
+            Err(error) => Some(error),
         };
         keeper.view.status.change_housekeeping(|shown| {
             shown.error = failure.as_ref().map(RelayError::problem);
@@ -190,21 +197,53 @@ pub(super) async fn run(options: Option<Options>, streaming: Streaming, watch: W
                 }
             }
         }
-        let pause = match (is_more, has_failed) {
-            (true, _) => PAUSE,
-            (false, true) => backoff.pause(),
-            (false, false) => keeper.options.interval,
+        let pause = match has_failed {
+            true => backoff.pause(),
+            false => keeper.options.interval,
         };
         tokio::time::sleep(pause).await;
     }
 }
 
 /// What one batch of each table has come to.
-#[derive(Debug, Default)]
-struct Round {
-    /// Deleted was as much as is found at once.
-    is_more: bool,
-    kept: Option<ObjectError>,
+enum Round {
+    More,
+    /// The end of a pass, and what is wrong with the rows that are still there.
+    Done(Option<ObjectError>),
+}
+
+/// Batch after batch, until no more is found.
+#[derive(Default)]
+struct Pass {
+    /// Stepped past, so that those behind them are found as well.
+    kept: Versions,
+    /// The first table that has such rows: how many of how many.
+    told: Option<(String, u64, u64)>,
+}
+
+impl Pass {
+    fn add(&mut self, table: &OutboxTable, found: usize, kept: Versions) {
+        let (found, stayed) = (found as u64, kept.len() as u64);
+        let name = table.qualified_name();
+        match &mut self.told {
+            Some((told, all_kept, all_found)) if *told == name => {
+                *all_kept += stayed;
+                *all_found += found;
+            }
+            None if stayed > 0 => self.told = Some((name, stayed, found)),
+            _ => {}
+        }
+        self.kept.append(kept);
+    }
+
+    fn is_full(&self) -> bool {
+        self.kept.len() >= MOST_KEPT
+    }
+
+    fn problem(self) -> Option<ObjectError> {
+        let (table, kept, found) = self.told?;
+        Some(ObjectError::ExpiredRowsKept { table, kept, found })
+    }
 }
 
 struct Keeper {
@@ -212,6 +251,8 @@ struct Keeper {
     stands: watch::Receiver<Now>,
     watch: Watch,
     view: View,
+    /// The one that goes on.
+    pass: Pass,
     /// With the server of a stream.
     client: Option<(Arc<From>, Client)>,
 }
@@ -229,40 +270,47 @@ impl Keeper {
             Some((of, client)) if Arc::ptr_eq(&of, from) => client,
             _ => postgres::connect(&from.server).await?,
         };
-        let mut round = Round::default();
-        let (mut is_done, mut kept) = (true, 0);
+        // An error ends the pass.
+        let mut pass = std::mem::take(&mut self.pass);
+        let (mut is_more, mut is_done) = (false, true);
         let column = &self.options.column.clone();
         for table in &from.tables {
             let (retain, limit) = (self.options.retain, self.options.batch_rows);
             let sound = self.sound(table);
-            let found = housekeeping::expired(&client, &sound, column, retain, limit).await?;
+            let expired = housekeeping::expired(&client, &sound, column, retain, limit, &pass.kept);
+            let expired = expired.await?;
+            let found = expired.versions;
             if found.is_empty() {
                 continue;
             }
             tracing::debug!(
-                table = table.qualified_name(), rows = found.len(), until_lsn = %found.committed_before,
+                table = table.qualified_name(), rows = found.len(), until_lsn = %expired.committed_before,
                 "rows whose time is over wait for their confirmation"
             );
-            if !self.is_confirmed(from, found.committed_before).await {
+            if !self.is_confirmed(from, expired.committed_before).await {
                 // They are found again under the next stream.
-                return Ok(round);
+                return Ok(Round::Done(None));
             }
             let sound = self.sound(table);
             let deletion = housekeeping::delete(&client, &sound, column, retain, &found).await?;
             self.view.metrics.housekeeping_rows.inc_by(deletion.deleted);
-            kept += deletion.kept;
             let is_full = u32::try_from(found.len()) == Ok(limit);
-            is_done &= !is_full && deletion.kept == 0;
-            round.is_more |= is_full && deletion.deleted > 0;
-            round.kept = round.kept.or(kept_of(table, &found, deletion));
-        }
-        let shown = &self.view.metrics.housekeeping_rows_kept;
-        shown.set(i64::try_from(kept).unwrap_or(i64::MAX));
-        if is_done {
-            self.complete();
+            is_done &= !is_full;
+            // Where neither is so, others are at work on the same rows.
+            is_more |= is_full && (deletion.deleted > 0 || !deletion.kept.is_empty());
+            pass.add(table, found.len(), deletion.kept);
         }
         self.client = Some((Arc::clone(from), client));
-        Ok(round)
+        if is_more && !pass.is_full() {
+            self.pass = pass;
+            return Ok(Round::More);
+        }
+        let shown = &self.view.metrics.housekeeping_rows_kept;
+        shown.set(i64::try_from(pass.kept.len()).unwrap_or(i64::MAX));
+        if is_done && pass.kept.is_empty() {
+            self.complete();
+        }
+        Ok(Round::Done(pass.problem()))
     }
 
     /// Without the partitions that may have come with rows that no stream had.
@@ -296,14 +344,6 @@ impl Keeper {
     }
 }
 
-fn kept_of(table: &OutboxTable, found: &ExpiredRows, deletion: Deletion) -> Option<ObjectError> {
-    (deletion.kept > 0).then(|| ObjectError::ExpiredRowsKept {
-        table: table.qualified_name(),
-        kept: deletion.kept,
-        found: found.len() as u64,
-    })
-}
-
 pub(super) const REST_AFTER_UNSEEN: &str = "Publish what is missing: outboxd snapshot, or a start with snapshot.mode = always. Housekeeping goes on with the next start.";
 pub(super) const REST_AFTER_GAP: &str = "A gap was accepted. A start with snapshot.mode = always publishes what is in the table, and housekeeping goes on; where nothing of it is missing in Kafka, or outboxd snapshot has published it, a start with --accept-gap ends the rest.";
 
@@ -326,6 +366,7 @@ impl Relay {
 mod tests {
     use super::*;
     use crate::observe::{Metrics, Status};
+    use crate::postgres::housekeeping::tests::{outbox, versions};
     use futures_util::FutureExt;
 
     fn server() -> postgres::Options {
@@ -359,6 +400,7 @@ mod tests {
             stands: streaming.0.subscribe(),
             watch: Watch::default(),
             view: View::new(Metrics::new().unwrap(), status),
+            pass: Pass::default(),
             client: None,
         }
     }
@@ -370,6 +412,31 @@ mod tests {
         keeper.view.set_state(State::Streaming);
         let from = keeper.stream().await.unwrap();
         (streaming, keeper, from)
+    }
+
+    #[test]
+    fn rows_that_stay_are_told_once_at_the_end_of_the_pass() {
+        let table = outbox(1184);
+        let mut pass = Pass::default();
+        pass.add(&table, 3, versions(0));
+        assert!(pass.told.is_none());
+        pass.add(&table, 1_000, versions(2));
+        pass.add(&table, 10, versions(1));
+        let of_another = OutboxTable {
+            name: "other".into(),
+            ..outbox(1184)
+        };
+        pass.add(&of_another, 5, versions(5));
+        assert_eq!((pass.kept.len(), pass.is_full()), (8, false));
+        let told = pass.problem().unwrap();
+        assert_eq!(
+            told.detail().unwrap(),
+            "3 of 1010. The server reported no error."
+        );
+        let mut pass = Pass::default();
+        pass.add(&table, 10_000, versions(10_000));
+        assert!(pass.is_full());
+        assert!(Pass::default().problem().is_none());
     }
 
     #[tokio::test]

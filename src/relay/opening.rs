@@ -397,7 +397,8 @@ async fn wait_for_lead(
 ) -> Result<(), RelayError> {
     view.set_state(State::Standby);
     view.set_role(Role::Standby);
-    let waiting = CancelOnDrop(Some(session.canceller()));
+    // A standby that is stopped would get the lead later, and hold it until the server notices.
+    let waiting = postgres::CancelOnDrop::new(session.canceller());
     session.lock(config.slot.name.advisory_key()).await?;
     waiting.disarm();
     view.set_role(Role::Leader);
@@ -405,26 +406,4 @@ async fn wait_for_lead(
     tracing::info!(from = before, "the lead was given free: taking over");
     view.set_state(State::Starting);
     Ok(())
-}
-
-/// A backend that waits for a lock does not see that its client is gone. Without this, a standby
-/// that is stopped would get the lead later and hold it until the server notices.
-struct CancelOnDrop(Option<postgres::Canceller>);
-
-impl CancelOnDrop {
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        let Some(canceller) = self.0.take() else {
-            return;
-        };
-        tokio::spawn(async move {
-            let cancelled = tokio::time::timeout(Duration::from_secs(2), canceller.cancel()).await;
-            tracing::debug!(?cancelled, "the wait for the lead was cancelled");
-        });
-    }
 }

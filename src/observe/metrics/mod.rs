@@ -135,7 +135,7 @@ impl Metrics {
             housekeeping_failures: c.counter("outboxd_housekeeping_failures_total", "Attempts to delete such rows that failed; each is made again.")?,
             housekeeping_completed_timestamp_seconds: c.float_gauge("outboxd_housekeeping_completed_timestamp_seconds", "When no such row was left, Unix time; 0 before the first time, and where housekeeping.retain is not set.")?,
             housekeeping_wanted: c.gauge("outboxd_housekeeping_wanted", "1 where housekeeping.retain is set, also while this instance does not delete (it waits, is blocked, rests, or publishes nothing).")?,
-            housekeeping_rows_kept: c.gauge("outboxd_housekeeping_rows_kept", "Such rows that the last DELETE named and that are still there: a trigger, a rule or row security keeps them. Each time is a failure, too.")?,
+            housekeeping_rows_kept: c.gauge("outboxd_housekeeping_rows_kept", "Such rows that the last pass over the tables has tried to delete and that are still there: a trigger, a rule or row security keeps them. Each such pass is a failure, too.")?,
             journal_writes: c.counter("outboxd_journal_writes_total", "Entries of the position journal that Kafka has acknowledged.")?,
             journal_lsn_bytes: c.gauge("outboxd_journal_lsn_bytes", "Position in the WAL that the position journal has, in bytes; 0 without a journal.")?,
             slot_active: c.gauge("outboxd_slot_active", "1 while a walsender uses the slot, as the server sees it.")?,

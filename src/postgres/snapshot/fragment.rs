@@ -69,7 +69,9 @@ struct Scan<'a> {
     /// Opened and not closed, with the place.
     open: Vec<(char, usize)>,
     is_empty: bool,
-    /// The last token was a dot: a word behind it is a name.
+    /// The last token was something that has parts.
+    after_name: bool,
+    /// The last token was the dot behind such: a word behind it is a name.
     after_dot: bool,
 }
 
@@ -80,6 +82,7 @@ impl<'a> Scan<'a> {
             rest: text.char_indices().peekable(),
             open: Vec::new(),
             is_empty: true,
+            after_name: false,
             after_dot: false,
         }
     }
@@ -107,7 +110,9 @@ impl<'a> Scan<'a> {
                 continue;
             }
             self.is_empty = false;
-            let after_dot = std::mem::replace(&mut self.after_dot, first == '.');
+            let is_dot = first == '.' && self.after_name;
+            let after_dot = std::mem::replace(&mut self.after_dot, is_dot);
+            self.after_name = matches!(first, '"' | ')' | ']') || begins_word(first);
             match first {
                 '\'' => self.skip_string(at, false)?,
                 '"' => self.skip_quoted('"', "a quoted name", at)?,
@@ -115,6 +120,7 @@ impl<'a> Scan<'a> {
                 '(' | '[' => self.open.push((first, at)),
                 ')' | ']' => self.close(first, at)?,
                 ';' => return Err((Kind::Ended, at)),
+                first if first.is_ascii_digit() => self.skip_digits(),
                 first if begins_word(first) => {
                     let word = self.word(at);
                     let is_clause = clauses
@@ -164,6 +170,18 @@ impl<'a> Scan<'a> {
     /// The byte that comes next.
     fn place(&mut self) -> usize {
         self.rest.peek().map_or(self.text.len(), |(at, _)| *at)
+    }
+
+    /// `1_000` is one number since PostgreSQL 16, and no word is in it.
+    fn skip_digits(&mut self) {
+        loop {
+            let mut ahead = self.rest.clone();
+            ahead.next_if(|(_, next)| *next == '_');
+            if ahead.next_if(|(_, next)| next.is_ascii_digit()).is_none() {
+                return;
+            }
+            self.rest = ahead;
+        }
     }
 
     fn skip_line(&mut self) {
@@ -226,7 +244,7 @@ impl<'a> Scan<'a> {
             match ahead.next() {
                 Some((_, next)) if is_newline(next) => broke = true,
                 Some((_, next)) if next.is_ascii_whitespace() || next == '\u{b}' => {}
-                Some((_, '-')) if broke && ahead.next_if(|(_, next)| *next == '-').is_some() => {
+                Some((_, '-')) if ahead.next_if(|(_, next)| *next == '-').is_some() => {
                     while ahead.next_if(|(_, next)| !is_newline(*next)).is_some() {}
                 }
                 Some((_, '\'')) if broke => {
@@ -305,6 +323,7 @@ mod tests {
             "note = E'a'\n  -- more )\n '\\'' AND true",
             // The second part of an E'…' is one, too.
             "a = E'a'\n'\\') OR (true'",
+            "a = E'a' -- more )\n'\\') OR (true'",
             "note = 'a' -- no break '\n AND true",
             "note = $$ ) ; $1 ' $$ AND b = $x$ $$ ( $x$",
             "a$1 = foo$bar$baz",
@@ -319,6 +338,7 @@ mod tests {
         for text in [
             "seq DESC NULLS LAST, id",
             "t.\"limit\", t.offset",
+            "t . limit, \"t\".limit, (r).limit, a[1].offset, id + 1.",
             "substring(a FROM 1 FOR 2)",
         ] {
             assert!(Fragment::order(text).is_ok(), "{text}");
@@ -346,6 +366,11 @@ mod tests {
             ("true /* /* */", unterminated("a comment"), 6),
             ("id = $x$ open $y$", unterminated("a string"), 6),
             ("a = 'a'\n'\\') OR (true", Kind::Unopened(')'), 12),
+            (
+                "id = E'x' -- c\n'\\' ' ) OR (true -- '",
+                Kind::Unopened(')'),
+                22,
+            ),
             (" -- nothing", Kind::Empty, 1),
             ("", Kind::Empty, 1),
         ] {
@@ -359,6 +384,9 @@ mod tests {
             ("seq LIMIT 1", 5),
             ("seq for update", 5),
             ("a\nOffset 5", 3),
+            ("id + 1. LIMIT 3", 9),
+            ("id + 1_000. LIMIT 3", 13),
+            ("id + 1.limit 3", 8),
         ] {
             let kind = Kind::Clause;
             assert_eq!(
