@@ -13,9 +13,9 @@ use super::{Interrupted, Relay, RelayError, View};
 use crate::config::Config;
 use crate::journal::{Beginning, Entry, Found, Gap, Knowledge, Past, Server, judge};
 use crate::lsn::Lsn;
-use crate::postgres::ReplicationSession;
 use crate::postgres::slot::{SlotDescription, SlotVerdict};
 use crate::postgres::snapshot::{SnapshotMode, StartPlan};
+use crate::postgres::{ObjectError, ReplicationSession};
 
 /// The journal's entry with which the stream begins.
 pub(super) struct Begins {
@@ -75,6 +75,28 @@ pub(super) struct Told {
     pub(super) accept_gap: bool,
     /// What a gap of an earlier process left in the table counts as published.
     pub(super) ends_rest: bool,
+}
+
+impl Told {
+    /// `has_own_rest`: a gap of this very process is why housekeeping rests. Nobody has looked at that
+    /// one since.
+    pub(super) const fn new(snapshot: SnapshotMode, accept_gap: bool, has_own_rest: bool) -> Self {
+        Self {
+            snapshot,
+            accept_gap,
+            ends_rest: accept_gap && !has_own_rest,
+        }
+    }
+
+    /// Only what another look would find again: what a standby lacks the primary may have, and whoever
+    /// holds a slot goes on moving it.
+    fn accepts(&self, gap: &Gap, in_recovery: bool, is_held: bool) -> bool {
+        if is_held || (in_recovery && OnStandby::in_place_of(gap).is_some()) {
+            return false;
+        }
+        let replaces = gap.is_loss() && self.snapshot == SnapshotMode::WhenNeeded;
+        self.accept_gap || (replaces && !in_recovery)
+    }
 }
 
 pub(super) type JournalRead = JoinHandle<Result<Stored, RelayError>>;
@@ -154,6 +176,7 @@ impl Looked<'_> {
         let generation = newest.as_ref().map_or(0, |entry| entry.generation);
         let read = match unreadable {
             Some(error) if !self.told.accept_gap => return Err(error),
+            Some(_) if self.is_held() => return Err(self.in_use()),
             Some(error) => {
                 tracing::warn!("accepted: {error}");
                 noticed.gap_accepted = true;
@@ -267,14 +290,27 @@ impl Looked<'_> {
             return RelayError::Standby { slot, seen };
         }
         match (self.stands(), connector) {
-            (Some(stands), Some(connector)) => connector.refusal(gap, stands, self.written),
+            (Some(stands), Some(connector)) if matches!(gap, Gap::Moved { .. }) => {
+                connector.refusal(gap, stands, self.written)
+            }
+            // It counts once the slot is free.
+            _ if self.told.accept_gap && self.is_held() => self.in_use(),
             _ => gap.into(),
         }
     }
 
     fn accepts(&self, gap: &Gap) -> bool {
-        let replaces = gap.is_loss() && self.told.snapshot == SnapshotMode::WhenNeeded;
-        self.told.accept_gap || (replaces && !self.in_recovery)
+        self.told.accepts(gap, self.in_recovery, self.is_held())
+    }
+
+    fn is_held(&self) -> bool {
+        self.found.is_some_and(SlotDescription::is_held)
+    }
+
+    fn in_use(&self) -> RelayError {
+        let name = self.config.slot.name.to_string();
+        let verdict = self.verdict();
+        ObjectError::SlotUnusable { name, verdict }.into()
     }
 
     /// The entry to begin with, and what becomes of what was known before.
@@ -392,5 +428,66 @@ impl Relay {
             self.journal = Some(Journal::new(writer, entry));
         }
         Ok(session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gaps() -> [Gap; 4] {
+        let (low, high) = (Lsn::new(256), Lsn::new(512));
+        let slot = || "outbox".to_owned();
+        [
+            Gap::Missing {
+                slot: slot(),
+                from: low,
+                to: high,
+            },
+            Gap::Rewound {
+                confirmed: high,
+                written: low,
+            },
+            Gap::Moved {
+                slot: slot(),
+                from: low,
+                to: high,
+            },
+            Gap::OtherSystem {
+                known: "77".to_owned(),
+                found: "88".to_owned(),
+                confirmed: low,
+            },
+        ]
+    }
+
+    fn accepted(told: Told, in_recovery: bool, is_held: bool) -> [bool; 4] {
+        gaps().map(|gap| told.accepts(&gap, in_recovery, is_held))
+    }
+
+    #[test]
+    fn what_a_standby_lacks_and_a_slot_that_is_held_nobody_can_accept() {
+        let told = Told::new(SnapshotMode::NoData, true, false);
+        assert_eq!(accepted(told, false, false), [true; 4]);
+        // Another server is another one, also where it is a standby.
+        assert_eq!(accepted(told, true, false), [false, false, false, true]);
+        for in_recovery in [false, true] {
+            assert_eq!(accepted(told, in_recovery, true), [false; 4]);
+        }
+        let replacing = Told::new(SnapshotMode::WhenNeeded, false, false);
+        let of_primary = accepted(replacing, false, false);
+        assert_eq!(of_primary, gaps().map(|gap| gap.is_loss()));
+        assert_eq!(accepted(replacing, true, false), [false; 4]);
+    }
+
+    #[test]
+    fn a_process_does_not_end_the_rest_of_a_gap_that_it_has_accepted_itself() {
+        let ends = |accept_gap, has_own_rest| {
+            Told::new(SnapshotMode::NoData, accept_gap, has_own_rest).ends_rest
+        };
+        assert!(ends(true, false));
+        assert!(!ends(true, true));
+        // So it is after a wait for the lead, too, which takes the flag away.
+        assert!(!ends(false, false));
     }
 }

@@ -1,6 +1,6 @@
 //! The one place that decides between trying again and stopping.
 
-use super::RelayError;
+use super::{RelayError, SeenOffset};
 use crate::journal::Gap;
 use crate::kafka::ReadError;
 use crate::pipeline::PipelineError;
@@ -40,8 +40,12 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
         RelayError::Gap(
             Gap::OtherSlot { .. } | Gap::Rewound { .. } | Gap::Missing { .. } | Gap::Moved { .. },
         )
-        | RelayError::MovedSlot(_)
         | RelayError::JournalEntry { .. } => Disposition::Hold,
+        // The connector's offset is looked at once the slot is free.
+        RelayError::MovedSlot(moved) => match moved.offset {
+            SeenOffset::InUse => Disposition::Wait,
+            SeenOffset::Unreadable { .. } | SeenOffset::Read(_) => Disposition::Hold,
+        },
         // The address leads to the primary again, or the standby becomes one.
         RelayError::Standby { .. } => Disposition::Wait,
         // Each attempt would publish the rows before it again.
@@ -141,7 +145,7 @@ fn postgres(error: &PostgresError) -> Disposition {
 mod tests {
     use super::*;
     use crate::lsn::Lsn;
-    use crate::relay::OnStandby;
+    use crate::relay::{MovedSlot, OnStandby};
 
     fn not_utf8() -> ObjectError {
         ObjectError::NotUtf8 {
@@ -171,6 +175,23 @@ mod tests {
             assert!(!on_standby.is_loss());
             assert_eq!(disposition(&gap.into()), Disposition::Hold);
         }
+    }
+
+    #[test]
+    fn a_moved_slot_that_is_in_use_is_looked_at_again() {
+        let moved = |offset| {
+            let (slot, from, to) = ("outbox".to_owned(), Lsn::new(100), Lsn::new(200));
+            disposition(&RelayError::MovedSlot(Box::new(MovedSlot {
+                gap: Gap::Moved { slot, from, to },
+                connector: "shop".to_owned(),
+                store: "topic connect-offsets".to_owned(),
+                offset,
+            })))
+        };
+        assert_eq!(moved(SeenOffset::InUse), Disposition::Wait);
+        let reason = "no such file".to_owned();
+        let unreadable = SeenOffset::Unreadable { reason };
+        assert_eq!(moved(unreadable), Disposition::Hold);
     }
 
     #[test]

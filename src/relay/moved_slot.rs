@@ -78,7 +78,9 @@ impl MovedSlot {
     fn hint(&self) -> String {
         const ONLY_CONNECTOR: &str = "If nothing but the connector has used the slot since the relay stopped, and nobody has advanced it or made it anew: outboxd run --accept-gap starts after what the connector has delivered. Otherwise find out which events are missing first; with --set snapshot.mode=always it publishes the rows that are in the table before it goes on.";
         match self.offset {
-            SeenOffset::InUse => format!("Stop the connector, and look again. {ONLY_CONNECTOR}"),
+            SeenOffset::InUse => format!(
+                "Stop the connector: its offset is looked at once the slot is free, and --accept-gap counts from then on. {ONLY_CONNECTOR}"
+            ),
             SeenOffset::Read(Testimony::MayHaveMoved { .. }) => ONLY_CONNECTOR.to_owned(),
             SeenOffset::Unreadable { .. } | SeenOffset::Read(_) => self.gap.hint(),
         }

@@ -114,15 +114,12 @@ impl Relay {
         if lead != Lead::Ours {
             self.begin_waiting()?;
         }
-        let told = Told {
-            snapshot: match config.snapshot.mode {
-                SnapshotMode::Always if self.snapshot_taken => SnapshotMode::Initial,
-                mode => mode,
-            },
-            accept_gap: self.run.accept_gap,
-            // A gap that an earlier attempt of this process accepted is none from before.
-            ends_rest: self.run.accept_gap && !self.gap_accepted && !self.streaming.rests(),
+        let snapshot = match config.snapshot.mode {
+            SnapshotMode::Always if self.snapshot_taken => SnapshotMode::Initial,
+            mode => mode,
         };
+        let has_own_rest = self.gap_accepted || self.streaming.rests();
+        let told = Told::new(snapshot, self.run.accept_gap, has_own_rest);
         let (memory, handover) = (self.memory(), self.handover.clone());
         let mut noticed = Noticed::new(self.origin.clone(), self.outbound.pipeline.confirmed());
         let opening = open(
@@ -273,6 +270,12 @@ fn refuse_for_now(
     let name = config.slot.name.to_string();
     let verdict = found.map(|slot| slot.verdict(&config.postgres.database, None));
     match verdict {
+        // Whatever the journal says, or nobody says: the primary may have it, and a slot that is made
+        // here is another one.
+        None if in_recovery => Err(RelayError::Standby {
+            slot: name,
+            seen: OnStandby::NoSlot,
+        }),
         Some(verdict @ SlotVerdict::BeingMade { .. }) => {
             Err(ObjectError::SlotUnusable { name, verdict }.into())
         }

@@ -271,6 +271,24 @@ async fn a_standby_without_the_slot_is_no_loss_and_the_primary_is_waited_for() {
     insert(&primary.client().await, "outbox", 2).await;
     assert_eq!(consumer.take(1)[0].seq(), 2);
     assert!(relay.stop().success());
+
+    // What it lacks nobody can accept, and without a journal no slot is made on it either.
+    for more in [["snapshot.mode=no_data"], ["position.topic="]] {
+        let relay = Relay::start_accepting(&standby, &kafka, &more);
+        relay.wait_for_state("blocked").await;
+        let error = relay.status().unwrap()["error"].clone();
+        assert_eq!(
+            error["message"],
+            "the server is a standby, and replication slot \"outbox\" does not exist on it"
+        );
+        relay.stop();
+    }
+    // The journal has the claim of the primary's slot still.
+    let relay = Relay::start(&primary, &kafka, &[]);
+    relay.wait_for_state("streaming").await;
+    insert(&primary.client().await, "outbox", 3).await;
+    assert_eq!(consumer.take(1)[0].seq(), 3);
+    assert!(relay.stop().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
