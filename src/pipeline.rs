@@ -11,7 +11,7 @@ mod error;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::ack::{AckTracker, ConfirmedCommit, Limits, Outcome, Resend, Ticket, Window};
+use crate::ack::{AckTracker, Committed, ConfirmedCommit, Limits, Outcome, Resend, Ticket, Window};
 use crate::connect::{NotFound, Passed, Search, Taken};
 use crate::lsn::Lsn;
 use crate::outbox::{Change, Operation, TypeCatalog};
@@ -32,7 +32,7 @@ pub struct Pipeline {
     tracker: AckTracker,
     window: Window,
     open: Option<OpenTransaction>,
-    /// What Kafka Connect has delivered is passed over, and nothing is confirmed, until its end.
+    /// What was delivered before is passed over, and nothing is confirmed, until its end.
     search: Option<Search>,
     passed: Option<Passed>,
     /// Issued and not yet taken by the shell.
@@ -95,13 +95,13 @@ impl Pipeline {
         self.received = self.received.max(lsn);
     }
 
-    /// The stream that has started is passed over up to the place where Kafka Connect stopped. One
-    /// that does not have the place ends with an error, and nothing of it was confirmed.
+    /// The stream that has started is passed over up to the place where Kafka Connect, or this relay,
+    /// stopped. One that does not have the place ends with an error, and nothing of it was confirmed.
     pub fn start_after(&mut self, search: Search) {
         self.search = Some(search);
     }
 
-    /// The end of what Kafka Connect had delivered was found since this was asked.
+    /// The end of what was delivered before was found since this was asked.
     pub fn take_passed(&mut self) -> Option<Passed> {
         self.passed.take()
     }
@@ -169,7 +169,7 @@ impl Pipeline {
     pub fn handle_keepalive(&mut self, wal_end: Lsn) -> Result<(), PipelineError> {
         self.received = self.received.max(wal_end);
         if self.open.is_none() {
-            self.look_for_connector(wal_end, |search| search.idle_at(wal_end))?;
+            self.look_for_place(wal_end, |search| search.idle_at(wal_end))?;
         }
         if self.search.is_none() {
             self.tracker.idle_at(wal_end, self.window.next_ticket());
@@ -275,6 +275,11 @@ impl Pipeline {
         self.tracker.confirmed()
     }
 
+    /// The newest transaction at or before it that this pipeline has seen.
+    pub fn last_committed(&self) -> Option<Committed> {
+        self.tracker.last_committed()
+    }
+
     pub fn received(&self) -> Lsn {
         self.received
     }
@@ -318,7 +323,7 @@ impl Pipeline {
         }
         self.open = Some(OpenTransaction { begin, rows: 0 });
         self.tracker.begin();
-        self.look_for_connector(lsn, |search| search.begin(&begin))
+        self.look_for_place(lsn, |search| search.begin(&begin))
     }
 
     fn commit(&mut self, lsn: Lsn, commit: Commit) -> Result<(), PipelineError> {
@@ -330,7 +335,7 @@ impl Pipeline {
             });
         };
         self.received = self.received.max(commit.end_lsn);
-        self.look_for_connector(lsn, |search| search.commit(commit.end_lsn))?;
+        self.look_for_place(lsn, |search| search.commit(commit.end_lsn))?;
         if self.search.is_some() {
             self.tracker.abandon_open();
             return Ok(());
@@ -338,11 +343,12 @@ impl Pipeline {
         self.counters.transactions += 1;
         let largest = &mut self.counters.largest_transaction_records;
         *largest = open.rows.max(*largest);
-        self.tracker.commit(
-            commit.end_lsn,
-            commit.commit_time,
-            self.window.next_ticket(),
-        );
+        let transaction = Committed {
+            end_lsn: commit.end_lsn,
+            xid: open.begin.xid,
+            commit_time: commit.commit_time,
+        };
+        self.tracker.commit(transaction, self.window.next_ticket());
         self.advance();
         Ok(())
     }
@@ -377,7 +383,7 @@ impl Pipeline {
         let rows = open.rows + 1;
         self.open = Some(OpenTransaction { rows, ..open });
         let mut taken = Taken::ToPublish;
-        self.look_for_connector(lsn, |search| {
+        self.look_for_place(lsn, |search| {
             taken = search.row(lsn, operation == Operation::Insert)?;
             Ok(())
         })?;
@@ -388,7 +394,7 @@ impl Pipeline {
     }
 
     /// Takes a step of the search, where there is one.
-    fn look_for_connector(
+    fn look_for_place(
         &mut self,
         lsn: Lsn,
         step: impl FnOnce(&mut Search) -> Result<(), NotFound>,
@@ -396,7 +402,8 @@ impl Pipeline {
         let Some(search) = &mut self.search else {
             return Ok(());
         };
-        step(search).map_err(|source| PipelineError::ConnectorOffset { lsn, source })?;
+        let whose = search.whose();
+        step(search).map_err(|source| PipelineError::not_found(whose, lsn, source))?;
         if let Some(passed) = search.passed() {
             self.passed = Some(passed);
             self.search = None;

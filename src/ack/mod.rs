@@ -9,5 +9,5 @@ mod tracker;
 mod window;
 
 pub use ticket::Ticket;
-pub use tracker::{AckTracker, ConfirmedCommit};
+pub use tracker::{AckTracker, Committed, ConfirmedCommit};
 pub use window::{Limits, Outcome, Resend, Window};

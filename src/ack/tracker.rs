@@ -17,6 +17,8 @@ pub struct AckTracker {
     marks: VecDeque<Mark>,
     /// The transaction whose rows are arriving; nothing past its start may be marked.
     open: bool,
+    /// The newest transaction that is confirmed.
+    last: Option<Committed>,
 }
 
 #[derive(Debug)]
@@ -25,6 +27,16 @@ struct Mark {
     lsn: Lsn,
     /// Of the oldest transaction that the mark stands for; none for a keepalive.
     commit_time: Option<Timestamp>,
+    newest: Option<Committed>,
+}
+
+/// What tells a transaction from every other, in this history and in another one: the place where it
+/// ends, its number and the moment of its commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    pub end_lsn: Lsn,
+    pub xid: u32,
+    pub commit_time: Timestamp,
 }
 
 /// A position that was reached, for the shell to narrate and measure.
@@ -41,12 +53,18 @@ impl AckTracker {
             confirmed,
             marks: VecDeque::new(),
             open: false,
+            last: None,
         }
     }
 
     /// Everything before this position is acknowledged or was never ours. Never goes backwards.
     pub fn confirmed(&self) -> Lsn {
         self.confirmed
+    }
+
+    /// The newest of the transactions that end at or before [`Self::confirmed`], if there was one.
+    pub fn last_committed(&self) -> Option<Committed> {
+        self.last
     }
 
     pub fn is_open(&self) -> bool {
@@ -64,10 +82,10 @@ impl AckTracker {
     }
 
     /// `next` is the ticket that the next record will get: all of this transaction's are below it.
-    pub fn commit(&mut self, end_lsn: Lsn, commit_time: Timestamp, next: Ticket) {
+    pub fn commit(&mut self, transaction: Committed, next: Ticket) {
         debug_assert!(self.open, "a commit ends a transaction that began");
         self.open = false;
-        self.mark(end_lsn, Some(commit_time), next);
+        self.mark(transaction.end_lsn, Some(transaction), next);
     }
 
     /// The server has sent everything before `wal_end`. It may be inside a transaction that it is
@@ -99,26 +117,25 @@ impl AckTracker {
         self.confirmed = self.confirmed.max(lsn);
     }
 
-    fn mark(&mut self, lsn: Lsn, commit_time: Option<Timestamp>, bound: Ticket) {
+    fn mark(&mut self, lsn: Lsn, newest: Option<Committed>, bound: Ticket) {
+        let mut mark = Mark {
+            bound,
+            lsn,
+            commit_time: newest.map(|transaction| transaction.commit_time),
+            newest,
+        };
         if let Some(last) = self.marks.back_mut() {
             // A keepalive can repeat a position that a commit has passed; order is kept.
-            let lsn = lsn.max(last.lsn);
+            mark.lsn = lsn.max(last.lsn);
             if last.bound == bound {
-                last.lsn = lsn;
-                last.commit_time = last.commit_time.or(commit_time);
+                last.lsn = mark.lsn;
+                last.commit_time = last.commit_time.or(mark.commit_time);
+                last.newest = newest.or(last.newest);
                 return;
             }
-            self.marks.push_back(Mark {
-                bound,
-                lsn,
-                commit_time,
-            });
-        } else if lsn > self.confirmed || commit_time.is_some() {
-            self.marks.push_back(Mark {
-                bound,
-                lsn,
-                commit_time,
-            });
+            self.marks.push_back(mark);
+        } else if lsn > self.confirmed || newest.is_some() {
+            self.marks.push_back(mark);
         }
     }
 
@@ -134,6 +151,7 @@ impl AckTracker {
                 return;
             };
             self.confirmed = self.confirmed.max(mark.lsn);
+            self.last = mark.newest.or(self.last);
             if let Some(commit_time) = mark.commit_time {
                 passed(ConfirmedCommit {
                     lsn: mark.lsn,
@@ -154,6 +172,15 @@ mod tests {
         Lsn::new(position)
     }
 
+    /// Its number is its position.
+    fn at_noon(end: u32) -> Committed {
+        Committed {
+            end_lsn: lsn(u64::from(end)),
+            xid: end,
+            commit_time: NOON,
+        }
+    }
+
     fn released(tracker: &mut AckTracker, ticket: u64) -> Lsn {
         tracker.release(Ticket(ticket), |_| {});
         tracker.confirmed()
@@ -163,9 +190,9 @@ mod tests {
     fn confirmed_lsn_waits_for_the_slowest_record_of_an_earlier_transaction() {
         let mut tracker = AckTracker::new(lsn(10));
         tracker.begin();
-        tracker.commit(lsn(20), NOON, Ticket(2));
+        tracker.commit(at_noon(20), Ticket(2));
         tracker.begin();
-        tracker.commit(lsn(30), NOON, Ticket(3));
+        tracker.commit(at_noon(30), Ticket(3));
         assert_eq!(released(&mut tracker, 1), lsn(10));
         assert_eq!(released(&mut tracker, 2), lsn(20));
         assert_eq!(released(&mut tracker, 3), lsn(30));
@@ -175,9 +202,9 @@ mod tests {
     fn a_transaction_without_records_is_complete_once_everything_before_it_is() {
         let mut tracker = AckTracker::new(lsn(0));
         tracker.begin();
-        tracker.commit(lsn(20), NOON, Ticket(1));
+        tracker.commit(at_noon(20), Ticket(1));
         tracker.begin();
-        tracker.commit(lsn(30), NOON, Ticket(1));
+        tracker.commit(at_noon(30), Ticket(1));
         assert_eq!(released(&mut tracker, 0), lsn(0));
         assert_eq!(released(&mut tracker, 1), lsn(30));
     }
@@ -201,7 +228,7 @@ mod tests {
     fn a_keepalive_behind_outstanding_records_waits_for_them() {
         let mut tracker = AckTracker::new(lsn(10));
         tracker.begin();
-        tracker.commit(lsn(20), NOON, Ticket(5));
+        tracker.commit(at_noon(20), Ticket(5));
         tracker.idle_at(lsn(500), Ticket(5));
         assert_eq!(released(&mut tracker, 4), lsn(10));
         assert_eq!(released(&mut tracker, 5), lsn(500));
@@ -213,7 +240,7 @@ mod tests {
         tracker.idle_at(lsn(50), Ticket(0));
         assert_eq!(released(&mut tracker, 0), lsn(100));
         tracker.begin();
-        tracker.commit(lsn(200), NOON, Ticket(1));
+        tracker.commit(at_noon(200), Ticket(1));
         tracker.idle_at(lsn(150), Ticket(1));
         assert_eq!(released(&mut tracker, 1), lsn(200));
     }
@@ -231,7 +258,7 @@ mod tests {
     fn passed_commits_are_reported_with_their_time() {
         let mut tracker = AckTracker::new(lsn(0));
         tracker.begin();
-        tracker.commit(lsn(20), NOON, Ticket(1));
+        tracker.commit(at_noon(20), Ticket(1));
         assert_eq!(tracker.oldest_unconfirmed_commit(), Some(NOON));
         let mut passed = Vec::new();
         tracker.release(Ticket(1), |commit| passed.push(commit));
@@ -246,10 +273,27 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_transaction_is_known_once_it_is_confirmed() {
+        let mut tracker = AckTracker::new(lsn(0));
+        assert_eq!(tracker.last_committed(), None);
+        for (end, bound) in [(20, 1), (30, 1), (40, 2)] {
+            tracker.begin();
+            tracker.commit(at_noon(end), Ticket(bound));
+            tracker.idle_at(lsn(u64::from(end) + 5), Ticket(bound));
+        }
+        tracker.release(Ticket(1), |_| {});
+        assert_eq!(tracker.confirmed(), lsn(35));
+        assert_eq!(tracker.last_committed(), Some(at_noon(30)));
+        tracker.abandon();
+        tracker.release(Ticket(2), |_| {});
+        assert_eq!(tracker.last_committed(), Some(at_noon(30)));
+    }
+
+    #[test]
     fn keepalives_behind_a_dead_broker_take_one_place_only() {
         let mut tracker = AckTracker::new(lsn(0));
         tracker.begin();
-        tracker.commit(lsn(20), NOON, Ticket(1));
+        tracker.commit(at_noon(20), Ticket(1));
         for position in 21..1000 {
             tracker.idle_at(lsn(position), Ticket(1));
         }

@@ -9,5 +9,5 @@ mod testimony;
 
 pub use decision::{AtSlot, Standing, Start, decide};
 pub use offset::{ConnectorOffset, Kind, OffsetError, Snapshot, is_key_of};
-pub use search::{Delivered, NotFound, Passed, Place, Search, Taken};
+pub use search::{Delivered, NotFound, Passed, Place, Search, Taken, Whose};
 pub use testimony::Testimony;

@@ -1,17 +1,26 @@
-//! The way through a stream to the place where the connector stopped.
+//! The way through a stream to the place where the connector stopped, or this relay itself before the
+//! server was restarted.
 //!
-//! Transactions come whole and in the order of their commits. What lies before the connector's own is
-//! passed over; its own has to be there, with the same number and the same moment of commit, or the
-//! offset is of another history and nothing that was passed over counts as delivered.
+//! Transactions come whole and in the order of their commits. What lies before the last one that was
+//! delivered is passed over; that one has to be there, with the same number and the same moment of
+//! commit, or the place is of another history and nothing that was passed over counts as delivered.
 
 use std::fmt;
 use std::time::Duration;
 
+use crate::ack::Committed;
 use crate::lsn::Lsn;
 use crate::pgoutput::Begin;
 use crate::timestamp::Timestamp;
 
-/// Up to where a connector has delivered.
+/// Who has delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    Connector,
+    Relay,
+}
+
+/// Up to where somebody has delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
     pub place: Place,
@@ -31,7 +40,7 @@ pub enum Place {
     Commit { end: Lsn },
 }
 
-/// The offset is not of this stream. `xid` is its transaction's number.
+/// The place is not of this stream. `xid` is its transaction's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotFound {
     /// The transaction is not where it has to be.
@@ -56,6 +65,7 @@ const LEFT_BEHIND: Duration = Duration::from_secs(15 * 60);
 /// The search is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
+    pub whose: Whose,
     /// Inserted rows that were passed over.
     pub rows: u64,
     /// The transaction's commit.
@@ -72,13 +82,14 @@ pub enum Taken {
 
 #[derive(Clone, Debug)]
 pub struct Search {
+    whose: Whose,
     delivered: Delivered,
     /// What was committed when the search began lies before it.
     limit: Lsn,
     rows: u64,
-    /// The open transaction, and how much older than the connector's it is.
+    /// The open transaction, and how much older than the last one it is.
     open: (u32, Duration),
-    /// The open transaction is the connector's: where it commits.
+    /// The open transaction is the last one: where it commits.
     inside: Option<Lsn>,
     over: bool,
 }
@@ -86,7 +97,27 @@ pub struct Search {
 impl Search {
     /// `limit` is where the server wrote when the connector had stopped.
     pub const fn new(delivered: Delivered, limit: Lsn) -> Self {
+        Self::of(Whose::Connector, delivered, limit)
+    }
+
+    /// Up to the end of a transaction of which Kafka has all.
+    pub const fn after(last: Committed) -> Self {
+        let delivered = Delivered {
+            place: Place::Commit { end: last.end_lsn },
+            xid: last.xid,
+            commit_time: last.commit_time,
+            committed: Some(last.end_lsn),
+        };
+        Self::of(Whose::Relay, delivered, last.end_lsn)
+    }
+
+    pub const fn whose(&self) -> Whose {
+        self.whose
+    }
+
+    const fn of(whose: Whose, delivered: Delivered, limit: Lsn) -> Self {
         Self {
+            whose,
             delivered,
             limit,
             rows: 0,
@@ -129,7 +160,7 @@ impl Search {
             }
         }
         let (passed, older_by) = self.open;
-        if is_insert && older_by > LEFT_BEHIND {
+        if self.whose == Whose::Connector && is_insert && older_by > LEFT_BEHIND {
             return Err(NotFound::TooOld {
                 xid: self.delivered.xid,
                 passed,
@@ -163,6 +194,7 @@ impl Search {
     pub fn passed(&self) -> Option<Passed> {
         let commit_lsn = self.inside.filter(|_| self.over)?;
         Some(Passed {
+            whose: self.whose,
             rows: self.rows,
             commit_lsn,
         })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::connect::NotFound;
+use crate::connect::{NotFound, Whose};
 use crate::lsn::Lsn;
 use crate::pgoutput::DecodeError;
 use crate::router::RouteError;
@@ -27,6 +27,20 @@ pub enum PipelineError {
         lsn: Lsn,
         source: NotFound,
     },
+    /// The same of the last transaction that this relay has confirmed.
+    OtherHistory {
+        lsn: Lsn,
+        source: NotFound,
+    },
+}
+
+impl PipelineError {
+    pub(super) const fn not_found(whose: Whose, lsn: Lsn, source: NotFound) -> Self {
+        match whose {
+            Whose::Connector => Self::ConnectorOffset { lsn, source },
+            Whose::Relay => Self::OtherHistory { lsn, source },
+        }
+    }
 }
 
 /// A row that has no record: where it stands and why.
@@ -66,6 +80,10 @@ impl fmt::Display for PipelineError {
                     "the connector's offset is not in the slot's stream at {lsn}"
                 )
             }
+            Self::OtherHistory { lsn, .. } => write!(
+                f,
+                "what was confirmed last is not in the slot's stream at {lsn}: the server has another history than before it was restarted"
+            ),
             Self::Route(unroutable) => write!(
                 f,
                 "row {} of the transaction that commits at {} in table \"{}\" cannot be routed",
@@ -80,7 +98,9 @@ impl std::error::Error for PipelineError {
         match self {
             Self::Decode { source, .. } => Some(source),
             Self::OutOfOrder { .. } => None,
-            Self::ConnectorOffset { source, .. } => Some(source),
+            Self::ConnectorOffset { source, .. } | Self::OtherHistory { source, .. } => {
+                Some(source)
+            }
             Self::Route(unroutable) => Some(&unroutable.source),
         }
     }

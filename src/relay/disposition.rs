@@ -30,7 +30,9 @@ pub(super) fn disposition(error: &RelayError) -> Disposition {
             Disposition::Retry
         }
         // Without it from then on: at the slot's position.
-        RelayError::Pipeline(PipelineError::ConnectorOffset { .. }) => Disposition::Retry,
+        RelayError::Pipeline(
+            PipelineError::ConnectorOffset { .. } | PipelineError::OtherHistory { .. },
+        ) => Disposition::Retry,
         RelayError::Publish(_) => Disposition::Exit,
         RelayError::Undeliverable(_) => Disposition::Exit,
         RelayError::Object(error) => object(error),

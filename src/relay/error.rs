@@ -142,6 +142,7 @@ impl RelayError {
             Self::Pipeline(PipelineError::Decode { .. }) => "decode".to_owned(),
             Self::Pipeline(PipelineError::OutOfOrder { .. }) => "out of order".to_owned(),
             Self::Pipeline(PipelineError::ConnectorOffset { .. }) => "connector offset".to_owned(),
+            Self::Pipeline(PipelineError::OtherHistory { .. }) => "other history".to_owned(),
             Self::Pipeline(PipelineError::Route(_))
             | Self::Object(_)
             | Self::Publish(_)
@@ -184,7 +185,11 @@ impl RelayError {
             Self::JournalUnread(_) | Self::JournalUnwritten { .. } | Self::JournalEntry { .. } => {
                 "journal"
             }
-            Self::Pipeline(PipelineError::ConnectorOffset { .. } | PipelineError::Route(_))
+            Self::Pipeline(
+                PipelineError::ConnectorOffset { .. }
+                | PipelineError::OtherHistory { .. }
+                | PipelineError::Route(_),
+            )
             | Self::OffsetsUnread(_)
             | Self::Publish(_)
             | Self::Undeliverable(_)
@@ -209,6 +214,7 @@ impl RelayError {
                         "The stream begins again at the slot's position. {} Check that the worker's and the connector's files are those of the connector that used this slot.",
                         super::handover::AT_SLOT
                     ),
+                    PipelineError::OtherHistory { .. } => "The stream begins again at the slot's position: nothing of the server's history is left out. Its disk was put back to an earlier time, or another server has its identity: find out which, for Kafka has events that its database does not.".to_owned(),
                     _ => "Report this together with the server's version.".to_owned(),
                 };
                 problem(error.to_string(), error.source().map(chain), Some(hint))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Relay, RelayError};
+use super::RelayError;
 use crate::connect::{
     AtSlot, ConnectorOffset, Delivered, Search, Standing, Start, decide, is_key_of,
 };
@@ -12,7 +12,6 @@ use crate::java;
 use crate::journal::{Entry, Gap, Knowledge};
 use crate::kafka::{Offsets, Options as KafkaOptions, ReadError, Reading};
 use crate::lsn::Lsn;
-use crate::pipeline::PipelineError;
 use crate::postgres::slot::SlotDescription;
 
 /// Whose offset it is and where it stands.
@@ -279,28 +278,6 @@ pub const AT_SLOT: &str = "Nothing is lost. Events that Kafka Connect had delive
 fn offset(value: Option<&[u8]>) -> Found {
     let offset = value.map(ConnectorOffset::from_json).transpose();
     offset.map_err(|error| error.to_string())
-}
-
-impl Relay {
-    /// The stream did not have the connector's place: from now on it begins at the slot's.
-    pub(super) fn give_up_search(&mut self, error: &RelayError) {
-        let is_search = matches!(
-            error,
-            RelayError::Pipeline(PipelineError::ConnectorOffset { .. })
-        );
-        if is_search {
-            self.handover = None;
-        }
-    }
-
-    pub(super) fn tell_passed(&mut self) {
-        if let Some(passed) = self.outbound.pipeline.take_passed() {
-            tracing::info!(
-                rows = passed.rows, commit_lsn = %passed.commit_lsn,
-                "what Kafka Connect had delivered was passed over: publishing what follows"
-            );
-        }
-    }
 }
 
 impl fmt::Display for OffsetStore {

@@ -38,6 +38,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use crate::ack::Committed;
 use crate::config::Config;
 use crate::lsn::Lsn;
 use crate::observe::{Problem, Repeated, Role, State};
@@ -115,6 +116,9 @@ pub struct Relay {
     handover: Option<Handover>,
     /// What the pipeline's position belongs to.
     origin: Option<StreamOrigin>,
+    /// The last transaction that we confirmed to the server before it was restarted, until the stream
+    /// has come to it.
+    to_find: Option<Committed>,
     /// The server's process for our last session with the lead.
     last_backend: Option<i32>,
     /// A snapshot of this process is complete.
@@ -206,6 +210,7 @@ impl Relay {
             journal: None,
             handover,
             origin: None,
+            to_find: None,
             last_backend: None,
             snapshot_taken: false,
             in_snapshot: false,
@@ -328,7 +333,8 @@ impl Relay {
             .await?;
         // Once: what comes later is another gap.
         self.run.accept_gap = false;
-        self.follow(origin, confirmed, is_new);
+        self.follow(origin, is_new);
+        let search = resumption.search.or_else(|| self.own_search(confirmed));
         let (before, after) = sound;
         let unseen = &mut self.unseen;
         if unseen.begin(before, after, &source.watched, &self.view) {
@@ -337,8 +343,7 @@ impl Relay {
         if resumption.is_settled {
             self.handover = None;
         }
-        self.stream(session, source, confirmed, resumption.search)
-            .await
+        self.stream(session, source, confirmed, search).await
     }
 
     /// An error in the words of the operator's own files.

@@ -1,9 +1,11 @@
 //! Which history a position belongs to.
 
-use super::Relay;
 use super::housekeeping::REST_AFTER_UNSEEN;
+use super::{Relay, RelayError};
+use crate::connect::{Passed, Search, Whose};
 use crate::journal::Server;
 use crate::lsn::Lsn;
+use crate::pipeline::PipelineError;
 
 /// What a position belongs to: on another server or another timeline the same number is another
 /// place.
@@ -20,7 +22,7 @@ pub(super) struct StreamOrigin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Continuity {
     Same,
-    /// The same server by its name, and nobody knows what its disk was meanwhile.
+    /// The same server by its name; what its disk was meanwhile is to be shown.
     Restarted,
     Other,
 }
@@ -49,34 +51,30 @@ impl StreamOrigin {
 }
 
 impl Relay {
-    /// A position of ours counts before the slot's only where both are of one history: while the
-    /// postmaster that we confirmed it to lives. On another server, another timeline, with a new slot
-    /// or after a restart from an older disk it would skip what was never sent. What a crash has made
-    /// the server forget comes again.
-    pub(super) fn follow(&mut self, origin: StreamOrigin, confirmed: Lsn, is_new: bool) {
+    /// A position of ours counts before the slot's only where both are of one history. After a restart
+    /// the disk may be an older one that was written to since, on another server, another timeline or
+    /// with a new slot a position of ours says nothing: it would skip what was never sent.
+    pub(super) fn follow(&mut self, origin: StreamOrigin, is_new: bool) {
         let pipeline = &mut self.outbound.pipeline;
         let earlier = self.origin.as_ref().filter(|_| !is_new);
         match earlier.map_or(Continuity::Other, |earlier| origin.after(earlier)) {
             Continuity::Same => {}
             Continuity::Restarted => {
-                let ours = pipeline.confirmed();
-                if confirmed < ours {
-                    tracing::info!(
-                        lsn = %confirmed, confirmed_lsn = %ours,
-                        "PostgreSQL was restarted and its slot stands before what was confirmed: events from there on come again"
-                    );
-                }
+                self.to_find = pipeline.last_committed().or(self.to_find);
                 pipeline.forget_position();
             }
             Continuity::Other => {
                 if let Some(known) = &self.origin {
                     tracing::warn!(
-                        known_system = known.system_id, known_timeline = known.timeline,
-                        system = origin.system_id, timeline = origin.timeline,
-                        new_slot = is_new, lsn = %confirmed,
+                        known_system = known.system_id,
+                        known_timeline = known.timeline,
+                        system = origin.system_id,
+                        timeline = origin.timeline,
+                        new_slot = is_new,
                         "another server, timeline or slot than before: streaming from the slot's own position"
                     );
                 }
+                self.to_find = None;
                 pipeline.forget_position();
                 if self.unseen.forget() {
                     self.rest_housekeeping(REST_AFTER_UNSEEN);
@@ -84,6 +82,47 @@ impl Relay {
             }
         }
         self.origin = Some(origin);
+    }
+
+    /// From the slot's position, where a crash has made the server forget a later one, to the end of
+    /// the last transaction that we confirmed: that it is there shows that the history is the same.
+    pub(super) fn own_search(&mut self, stands: Lsn) -> Option<Search> {
+        let from = self.outbound.pipeline.confirmed().max(stands);
+        self.to_find = self.to_find.filter(|last| last.end_lsn > from);
+        self.to_find.map(Search::after)
+    }
+
+    /// The stream did not have the place: from now on it begins at the slot's.
+    pub(super) fn give_up_search(&mut self, error: &RelayError) {
+        match error {
+            RelayError::Pipeline(PipelineError::ConnectorOffset { .. }) => self.handover = None,
+            RelayError::Pipeline(PipelineError::OtherHistory { .. }) => self.to_find = None,
+            _ => {}
+        }
+    }
+
+    pub(super) fn tell_passed(&mut self) {
+        let Some(Passed {
+            whose,
+            rows,
+            commit_lsn,
+        }) = self.outbound.pipeline.take_passed()
+        else {
+            return;
+        };
+        match whose {
+            Whose::Connector => tracing::info!(
+                rows, %commit_lsn,
+                "what Kafka Connect had delivered was passed over: publishing what follows"
+            ),
+            Whose::Relay => {
+                self.to_find = None;
+                tracing::info!(
+                    rows, %commit_lsn,
+                    "what was confirmed before the server was restarted was passed over: publishing what follows"
+                );
+            }
+        }
     }
 }
 

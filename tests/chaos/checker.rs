@@ -76,11 +76,16 @@ impl Checker {
         let name = event.key.as_deref().unwrap_or_default();
         let version = event.seq();
         let id = md5(&format!("{name}:{version}"));
-        let same_id = event
-            .header("id")
-            .is_some_and(|found| found.replace('-', "") == id);
-        if !same_id || event.value.as_deref() != Some(&payload(name, version)) {
-            self.altered.push(format!("{version} of {name}"));
+        let (found_id, payload) = (
+            event.header("id").unwrap_or_default(),
+            payload(name, version),
+        );
+        let same_id = found_id.replace('-', "") == id;
+        if !same_id || event.value.as_deref() != Some(&payload) {
+            self.altered.push(format!(
+                "{version} of {name} in partition {}: found id {found_id} and {:?}, expected {id} and {payload}",
+                event.partition, event.value
+            ));
         }
         let thawed = self
             .thaws

@@ -158,6 +158,7 @@ async fn a_server_that_restarts_or_is_killed_is_found_again() {
         })
         .await;
         let expected = Shop::committed(&scene.postgres.client().await).await;
+        assert!(relay.logged("what was confirmed before the server was restarted was passed over"));
         assert!(relay.stop().success());
         consumer.read_rest(&mut tally, QUIET);
         println!(

@@ -1,10 +1,14 @@
 //! Networks that are cut, silent or slow, on either side. What counts is what a consumer holds.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::support::{Direction, Reader, Relay, Scene, Shop, TcpProxy, Version, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Of lines that are reset.
+const ROUNDS: u64 = 20;
 
 type Fault = (&'static str, fn(&TcpProxy), fn(&TcpProxy));
 
@@ -130,7 +134,7 @@ async fn a_leader_that_lost_its_stream_sends_nothing_behind_its_successor() {
     reader.read_more(500);
     lines.postgres.heal();
     wait_until(PATIENCE, "the first one waits for the lead", async || {
-        first.logged("what Kafka has not acknowledged is left to it")
+        first.logged("what Kafka has not acknowledged is left to whoever")
     })
     .await;
     lines.kafka.heal();
@@ -143,4 +147,32 @@ async fn a_leader_that_lost_its_stream_sends_nothing_behind_its_successor() {
         reader.tally.repeats()
     );
     reader.close(&scene.client, shop, vec![first]).await;
+}
+
+/// A line is to be as bad as a network, and no worse: what arrives before a reset has no hole, or a
+/// record of another would be what the fault made of it.
+#[test]
+fn what_a_line_passes_before_it_is_reset_has_no_hole() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let line = TcpProxy::start(listener.local_addr().unwrap().port());
+    let sent: Vec<u8> = (0..4_000_000_u32).flat_map(u32::to_be_bytes).collect();
+    let (server_sent, port) = (sent.clone(), line.port());
+    let server = std::thread::spawn(move || {
+        for _ in 0..ROUNDS {
+            let (mut client, _) = listener.accept().unwrap();
+            // Reset under way.
+            drop(client.write_all(&server_sent));
+        }
+    });
+    for round in 0..ROUNDS {
+        line.reset_within(100_000 + round * 1001);
+        let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let mut found = Vec::new();
+        assert!(client.read_to_end(&mut found).is_err(), "it is reset");
+        assert!(
+            found.len() < sent.len() && sent.starts_with(&found),
+            "round {round}"
+        );
+    }
+    server.join().unwrap();
 }

@@ -46,6 +46,7 @@ fn rows_up_to_the_connectors_are_passed_over_and_all_behind_it_are_published() {
     let expected = [(210, true), (220, true), (230, false), (240, false)];
     assert_eq!(rows(&mut search, &[210, 220, 230, 240]), expected);
     let passed = Passed {
+        whose: Whose::Connector,
         rows: 4,
         commit_lsn: Lsn::new(290),
     };
@@ -66,6 +67,62 @@ fn a_row_that_the_stream_does_not_have_ends_the_search_at_the_next_one() {
     search.begin(&begin(7, 290)).unwrap();
     assert_eq!(rows(&mut search, &[210, 225]), [(210, true), (225, false)]);
     assert!(search.passed().is_some());
+}
+
+/// After a restart of the server: the last transaction of ours that it had been told of.
+fn own(xid: u32, end: u64) -> Search {
+    Search::after(Committed {
+        end_lsn: Lsn::new(end),
+        xid,
+        commit_time: TIME,
+    })
+}
+
+#[test]
+fn our_own_last_transaction_ends_the_search_at_its_commit_however_old_what_is_before_it() {
+    let mut search = own(7, 300);
+    search
+        .begin(&Begin {
+            commit_time: Timestamp::from_postgres_us(-3_600_000_000),
+            ..begin(5, 190)
+        })
+        .unwrap();
+    assert_eq!(search.row(Lsn::new(120), true), Ok(Taken::Delivered));
+    search.commit(Lsn::new(200)).unwrap();
+    search.idle_at(Lsn::new(250)).unwrap();
+    search.begin(&begin(7, 290)).unwrap();
+    assert_eq!(rows(&mut search, &[210, 220]), [(210, true), (220, true)]);
+    search.commit(Lsn::new(300)).unwrap();
+    let passed = Passed {
+        whose: Whose::Relay,
+        rows: 3,
+        commit_lsn: Lsn::new(290),
+    };
+    assert_eq!(search.passed(), Some(passed));
+}
+
+#[test]
+fn a_history_without_our_own_last_transaction_is_another_one() {
+    let mut late = own(7, 300);
+    assert!(late.begin(&begin(9, 310)).is_err());
+    let mut idle = own(7, 300);
+    assert!(idle.idle_at(Lsn::new(300)).is_err());
+    let mut other_number = own(7, 300);
+    other_number.begin(&begin(9, 290)).unwrap();
+    assert!(other_number.commit(Lsn::new(300)).is_err());
+    let mut other_time = own(7, 300);
+    other_time
+        .begin(&Begin {
+            commit_time: Timestamp::from_postgres_us(2_000),
+            ..begin(7, 290)
+        })
+        .unwrap();
+    assert!(other_time.commit(Lsn::new(300)).is_err());
+    let mut other_end = own(7, 300);
+    other_end.begin(&begin(7, 280)).unwrap();
+    other_end.commit(Lsn::new(290)).unwrap();
+    assert_eq!(other_end.passed(), None);
+    assert!(other_end.idle_at(Lsn::new(300)).is_err());
 }
 
 #[test]

@@ -609,6 +609,16 @@ fn stream() -> Vec<Sample> {
             },
         ),
         (
+            JOURNAL,
+            PipelineError::OtherHistory {
+                lsn,
+                source: NotFound::Elsewhere {
+                    xid: 1200,
+                    found: None,
+                },
+            },
+        ),
+        (
             ROW,
             PipelineError::Route(Box::new(Unroutable {
                 table: "public.outbox".into(),

@@ -201,9 +201,13 @@ async fn forward(
         if watched.wait_for(open).await.is_err() {
             return;
         }
-        let length = spend(line, direction, length);
-        if to.write_all(&piece[..length]).await.is_err() {
+        let allowed = spend(line, direction, length);
+        if to.write_all(&piece[..allowed]).await.is_err() {
             return;
+        }
+        if allowed < length {
+            // What is still to come would follow a hole: the line is reset first.
+            return std::future::pending().await;
         }
         let pause = line.borrow().drip.map(|(_, pause)| pause);
         if let Some(pause) = pause {
