@@ -8,7 +8,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::ack::Committed;
 use crate::lsn::Lsn;
 use crate::pgoutput::Begin;
 use crate::timestamp::Timestamp;
@@ -100,15 +99,15 @@ impl Search {
         Self::of(Whose::Connector, delivered, limit)
     }
 
-    /// Up to the end of a transaction of which Kafka has all.
-    pub const fn after(last: Committed) -> Self {
+    /// Up to the `end` of a transaction of which Kafka has all.
+    pub const fn after(end: Lsn, xid: u32, commit_time: Timestamp) -> Self {
         let delivered = Delivered {
-            place: Place::Commit { end: last.end_lsn },
-            xid: last.xid,
-            commit_time: last.commit_time,
-            committed: Some(last.end_lsn),
+            place: Place::Commit { end },
+            xid,
+            commit_time,
+            committed: Some(end),
         };
-        Self::of(Whose::Relay, delivered, last.end_lsn)
+        Self::of(Whose::Relay, delivered, end)
     }
 
     pub const fn whose(&self) -> Whose {

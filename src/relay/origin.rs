@@ -89,7 +89,8 @@ impl Relay {
     pub(super) fn own_search(&mut self, stands: Lsn) -> Option<Search> {
         let from = self.outbound.pipeline.confirmed().max(stands);
         self.to_find = self.to_find.filter(|last| last.end_lsn > from);
-        self.to_find.map(Search::after)
+        let last = self.to_find?;
+        Some(Search::after(last.end_lsn, last.xid, last.commit_time))
     }
 
     /// The stream did not have the place: from now on it begins at the slot's.

@@ -71,11 +71,7 @@ fn a_row_that_the_stream_does_not_have_ends_the_search_at_the_next_one() {
 
 /// After a restart of the server: the last transaction of ours that it had been told of.
 fn own(xid: u32, end: u64) -> Search {
-    Search::after(Committed {
-        end_lsn: Lsn::new(end),
-        xid,
-        commit_time: TIME,
-    })
+    Search::after(Lsn::new(end), xid, TIME)
 }
 
 #[test]
