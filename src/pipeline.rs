@@ -7,12 +7,13 @@
 
 mod counters;
 mod error;
+mod passing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::ack::{AckTracker, Committed, ConfirmedCommit, Limits, Outcome, Resend, Ticket, Window};
-use crate::connect::{NotFound, Passed, Search, Taken};
+use crate::connect::{Passed, Search, Taken};
 use crate::lsn::Lsn;
 use crate::outbox::{Change, Operation, TypeCatalog};
 use crate::pgoutput::{self, Begin, Commit, Message, Relation, RelationCache, Tuple};
@@ -22,6 +23,7 @@ use crate::timestamp::Timestamp;
 
 pub use counters::{Counters, DeadLetter};
 pub use error::{PipelineError, Unroutable};
+use passing::Passing;
 
 #[derive(Debug)]
 pub struct Pipeline {
@@ -33,8 +35,7 @@ pub struct Pipeline {
     window: Window,
     open: Option<OpenTransaction>,
     /// What was delivered before is passed over, and nothing is confirmed, until its end.
-    search: Option<Search>,
-    passed: Option<Passed>,
+    passing: Passing,
     /// Issued and not yet taken by the shell.
     outgoing: Resend,
     /// One for each record of the window, where a record may become a dead letter; `None` where it
@@ -63,8 +64,7 @@ impl Pipeline {
             tracker: AckTracker::new(Lsn::ZERO),
             window: Window::new(limits),
             open: None,
-            search: None,
-            passed: None,
+            passing: Passing::default(),
             outgoing: Vec::new(),
             origins: VecDeque::new(),
             last_dead_letter: None,
@@ -77,6 +77,17 @@ impl Pipeline {
     /// What follows comes from another server, another timeline or another slot: positions of the
     /// old one say nothing about it.
     pub fn forget_position(&mut self) {
+        self.passing.forget();
+        self.tracker = AckTracker::new(Lsn::ZERO);
+        self.received = Lsn::ZERO;
+    }
+
+    /// The server was restarted: its slot may stand before what was confirmed, and its disk may be an
+    /// older one that was written to since. The next stream begins at the slot's position, and passes
+    /// over what it sends again up to the last transaction that was confirmed; where that is not, it
+    /// ends with [`PipelineError::OtherHistory`], and the one after it passes over nothing.
+    pub fn server_restarted(&mut self) {
+        self.passing.restarted(self.tracker.last_committed());
         self.tracker = AckTracker::new(Lsn::ZERO);
         self.received = Lsn::ZERO;
     }
@@ -92,24 +103,24 @@ impl Pipeline {
         self.router.forget_other_tables();
         self.undescribed = None;
         self.tracker.start_at(lsn);
+        self.passing.begin(self.tracker.confirmed());
         self.received = self.received.max(lsn);
     }
 
-    /// The stream that has started is passed over up to the place where Kafka Connect, or this relay,
-    /// stopped. One that does not have the place ends with an error, and nothing of it was confirmed.
+    /// The stream that has started is passed over up to the place where Kafka Connect stopped. One that does not have the place ends with an error, and nothing of it was confirmed.
     pub fn start_after(&mut self, search: Search) {
-        self.search = Some(search);
+        self.passing.start_after(search);
     }
 
     /// The end of what was delivered before was found since this was asked.
     pub fn take_passed(&mut self) -> Option<Passed> {
-        self.passed.take()
+        self.passing.take_passed()
     }
 
     /// The stream ended. The server sends an unfinished transaction again from its start.
     pub fn end_stream(&mut self) {
         self.open = None;
-        self.search = None;
+        self.passing.end();
         self.tracker.abandon_open();
     }
 
@@ -169,9 +180,10 @@ impl Pipeline {
     pub fn handle_keepalive(&mut self, wal_end: Lsn) -> Result<(), PipelineError> {
         self.received = self.received.max(wal_end);
         if self.open.is_none() {
-            self.look_for_place(wal_end, |search| search.idle_at(wal_end))?;
+            self.passing
+                .step(wal_end, |search| search.idle_at(wal_end))?;
         }
-        if self.search.is_none() {
+        if !self.passing.is_on() {
             self.tracker.idle_at(wal_end, self.window.next_ticket());
             self.advance();
         }
@@ -275,11 +287,6 @@ impl Pipeline {
         self.tracker.confirmed()
     }
 
-    /// The newest transaction at or before it that this pipeline has seen.
-    pub fn last_committed(&self) -> Option<Committed> {
-        self.tracker.last_committed()
-    }
-
     pub fn received(&self) -> Lsn {
         self.received
     }
@@ -288,9 +295,10 @@ impl Pipeline {
         &self.window
     }
 
-    /// Rows of an unfinished transaction have been taken.
-    pub fn in_transaction(&self) -> bool {
-        self.open.is_some()
+    /// Rows of an unfinished transaction have been taken, or the place up to which this relay had
+    /// confirmed has not been reached again: one that is started anew would repeat them.
+    pub fn is_midway(&self) -> bool {
+        self.open.is_some() || self.passing.is_to_our_own_place()
     }
 
     pub fn oldest_unconfirmed_commit(&self) -> Option<Timestamp> {
@@ -323,7 +331,7 @@ impl Pipeline {
         }
         self.open = Some(OpenTransaction { begin, rows: 0 });
         self.tracker.begin();
-        self.look_for_place(lsn, |search| search.begin(&begin))
+        self.passing.step(lsn, |search| search.begin(&begin))
     }
 
     fn commit(&mut self, lsn: Lsn, commit: Commit) -> Result<(), PipelineError> {
@@ -335,8 +343,9 @@ impl Pipeline {
             });
         };
         self.received = self.received.max(commit.end_lsn);
-        self.look_for_place(lsn, |search| search.commit(commit.end_lsn))?;
-        if self.search.is_some() {
+        self.passing
+            .step(lsn, |search| search.commit(commit.end_lsn))?;
+        if self.passing.is_on() {
             self.tracker.abandon_open();
             return Ok(());
         }
@@ -383,7 +392,7 @@ impl Pipeline {
         let rows = open.rows + 1;
         self.open = Some(OpenTransaction { rows, ..open });
         let mut taken = Taken::ToPublish;
-        self.look_for_place(lsn, |search| {
+        self.passing.step(lsn, |search| {
             taken = search.row(lsn, operation == Operation::Insert)?;
             Ok(())
         })?;
@@ -391,24 +400,6 @@ impl Pipeline {
             Taken::Delivered => Ok(()),
             Taken::ToPublish => self.route(&change, rows),
         }
-    }
-
-    /// Takes a step of the search, where there is one.
-    fn look_for_place(
-        &mut self,
-        lsn: Lsn,
-        step: impl FnOnce(&mut Search) -> Result<(), NotFound>,
-    ) -> Result<(), PipelineError> {
-        let Some(search) = &mut self.search else {
-            return Ok(());
-        };
-        let whose = search.whose();
-        step(search).map_err(|source| PipelineError::not_found(whose, lsn, source))?;
-        if let Some(passed) = search.passed() {
-            self.passed = Some(passed);
-            self.search = None;
-        }
-        Ok(())
     }
 
     fn route(&mut self, change: &Change<'_, '_>, row: u64) -> Result<(), PipelineError> {

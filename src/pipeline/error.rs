@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::connect::{NotFound, Whose};
+use crate::connect::NotFound;
 use crate::lsn::Lsn;
 use crate::pgoutput::DecodeError;
 use crate::router::RouteError;
@@ -32,15 +32,6 @@ pub enum PipelineError {
         lsn: Lsn,
         source: NotFound,
     },
-}
-
-impl PipelineError {
-    pub(super) const fn not_found(whose: Whose, lsn: Lsn, source: NotFound) -> Self {
-        match whose {
-            Whose::Connector => Self::ConnectorOffset { lsn, source },
-            Whose::Relay => Self::OtherHistory { lsn, source },
-        }
-    }
 }
 
 /// A row that has no record: where it stands and why.

@@ -38,7 +38,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use crate::ack::Committed;
 use crate::config::Config;
 use crate::lsn::Lsn;
 use crate::observe::{Problem, Repeated, Role, State};
@@ -116,9 +115,6 @@ pub struct Relay {
     handover: Option<Handover>,
     /// What the pipeline's position belongs to.
     origin: Option<StreamOrigin>,
-    /// The last transaction that we confirmed to the server before it was restarted, until the stream
-    /// has come to it.
-    to_find: Option<Committed>,
     /// The server's process for our last session with the lead.
     last_backend: Option<i32>,
     /// A snapshot of this process is complete.
@@ -210,7 +206,6 @@ impl Relay {
             journal: None,
             handover,
             origin: None,
-            to_find: None,
             last_backend: None,
             snapshot_taken: false,
             in_snapshot: false,
@@ -334,7 +329,6 @@ impl Relay {
         // Once: what comes later is another gap.
         self.run.accept_gap = false;
         self.follow(origin, is_new);
-        let search = resumption.search.or_else(|| self.own_search(confirmed));
         let (before, after) = sound;
         let unseen = &mut self.unseen;
         if unseen.begin(before, after, &source.watched, &self.view) {
@@ -343,7 +337,8 @@ impl Relay {
         if resumption.is_settled {
             self.handover = None;
         }
-        self.stream(session, source, confirmed, search).await
+        self.stream(session, source, confirmed, resumption.search)
+            .await
     }
 
     /// An error in the words of the operator's own files.

@@ -2,7 +2,7 @@
 
 use super::housekeeping::REST_AFTER_UNSEEN;
 use super::{Relay, RelayError};
-use crate::connect::{Passed, Search, Whose};
+use crate::connect::{Passed, Whose};
 use crate::journal::Server;
 use crate::lsn::Lsn;
 use crate::pipeline::PipelineError;
@@ -59,10 +59,7 @@ impl Relay {
         let earlier = self.origin.as_ref().filter(|_| !is_new);
         match earlier.map_or(Continuity::Other, |earlier| origin.after(earlier)) {
             Continuity::Same => {}
-            Continuity::Restarted => {
-                self.to_find = pipeline.last_committed().or(self.to_find);
-                pipeline.forget_position();
-            }
+            Continuity::Restarted => pipeline.server_restarted(),
             Continuity::Other => {
                 if let Some(known) = &self.origin {
                     tracing::warn!(
@@ -74,7 +71,6 @@ impl Relay {
                         "another server, timeline or slot than before: streaming from the slot's own position"
                     );
                 }
-                self.to_find = None;
                 pipeline.forget_position();
                 if self.unseen.forget() {
                     self.rest_housekeeping(REST_AFTER_UNSEEN);
@@ -84,21 +80,14 @@ impl Relay {
         self.origin = Some(origin);
     }
 
-    /// From the slot's position, where a crash has made the server forget a later one, to the end of
-    /// the last transaction that we confirmed: that it is there shows that the history is the same.
-    pub(super) fn own_search(&mut self, stands: Lsn) -> Option<Search> {
-        let from = self.outbound.pipeline.confirmed().max(stands);
-        self.to_find = self.to_find.filter(|last| last.end_lsn > from);
-        let last = self.to_find?;
-        Some(Search::after(last.end_lsn, last.xid, last.commit_time))
-    }
-
-    /// The stream did not have the place: from now on it begins at the slot's.
+    /// The stream did not have the connector's place: from now on it begins at the slot's.
     pub(super) fn give_up_search(&mut self, error: &RelayError) {
-        match error {
-            RelayError::Pipeline(PipelineError::ConnectorOffset { .. }) => self.handover = None,
-            RelayError::Pipeline(PipelineError::OtherHistory { .. }) => self.to_find = None,
-            _ => {}
+        let is_search = matches!(
+            error,
+            RelayError::Pipeline(PipelineError::ConnectorOffset { .. })
+        );
+        if is_search {
+            self.handover = None;
         }
     }
 
@@ -116,13 +105,10 @@ impl Relay {
                 rows, %commit_lsn,
                 "what Kafka Connect had delivered was passed over: publishing what follows"
             ),
-            Whose::Relay => {
-                self.to_find = None;
-                tracing::info!(
-                    rows, %commit_lsn,
-                    "what was confirmed before the server was restarted was passed over: publishing what follows"
-                );
-            }
+            Whose::Relay => tracing::info!(
+                rows, %commit_lsn,
+                "what was confirmed before the server was restarted was passed over: publishing what follows"
+            ),
         }
     }
 }

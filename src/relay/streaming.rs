@@ -258,11 +258,11 @@ impl Relay {
         }
     }
 
-    /// A stop finishes the transaction whose rows are already on their way: its records would
-    /// otherwise come a second time.
+    /// A stop finishes the transaction whose rows are already on their way, and comes to where we were
+    /// before the server was restarted: records would otherwise come a second time.
     fn may_read(&self, state: &Loop) -> bool {
-        let wanted = (state.give_up_at.is_none() && !state.reached)
-            || self.outbound.pipeline.in_transaction();
+        let wanted =
+            (state.give_up_at.is_none() && !state.reached) || self.outbound.pipeline.is_midway();
         let undescribed = self.outbound.pipeline.undescribed().is_some();
         wanted && !undescribed && state.held.is_none() && self.outbound.can_accept()
     }
@@ -335,7 +335,7 @@ impl Relay {
 
     fn note_works(&mut self, state: &mut Loop) {
         let pipeline = &self.outbound.pipeline;
-        let (confirmed, inside) = (pipeline.confirmed(), pipeline.in_transaction());
+        let (confirmed, inside) = (pipeline.confirmed(), pipeline.is_midway());
         if state
             .settling
             .proves_itself(confirmed, inside, Instant::now())
@@ -346,8 +346,7 @@ impl Relay {
 
     fn is_done(&self, state: &mut Loop) -> bool {
         let pipeline = &self.outbound.pipeline;
-        let quiet =
-            self.outbound.is_empty() && (!pipeline.in_transaction() || state.held.is_some());
+        let quiet = self.outbound.is_empty() && (!pipeline.is_midway() || state.held.is_some());
         if let Some(target) = state.target
             && pipeline.confirmed() >= target
         {

@@ -48,9 +48,17 @@ fn every_schedule_of_faults_leaves_each_key_complete_and_in_order() {
             crashes,
             stops,
             dead_letters,
+            put_back,
+            other_histories,
+            passed_rows,
             ..
         } = total;
-        let disasters = cuts.min(crashes).min(stops);
+        let disasters = cuts.min(crashes).min(stops).min(put_back);
+        let searches = other_histories.min(passed_rows);
+        assert!(
+            searches >= schedules / 100,
+            "too few restarts of the server"
+        );
         let least = failures.min(resent).min(dead_letters).min(disasters);
         assert!(least >= schedules / 4, "too quiet to prove anything");
     }
@@ -108,6 +116,9 @@ struct Tally {
     resent: u64,
     cuts: u64,
     crashes: u64,
+    put_back: u64,
+    other_histories: u64,
+    passed_rows: u64,
     stops: u64,
     /// Acknowledged in their topic.
     dead_letters: u64,
@@ -120,6 +131,9 @@ impl AddAssign for Tally {
         self.resent += other.resent;
         self.cuts += other.cuts;
         self.crashes += other.crashes;
+        self.put_back += other.put_back;
+        self.other_histories += other.other_histories;
+        self.passed_rows += other.passed_rows;
         self.stops += other.stops;
         self.dead_letters += other.dead_letters;
     }

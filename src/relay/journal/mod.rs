@@ -127,7 +127,7 @@ impl Relay {
     pub(super) fn ask_journal(&mut self, urgent: bool) {
         let pipeline = &self.outbound.pipeline;
         let complete = pipeline.confirmed();
-        let released = (!pipeline.in_transaction()).then(|| pipeline.window().released());
+        let released = (!pipeline.is_midway()).then(|| pipeline.window().released());
         if let Some(journal) = &mut self.journal {
             journal.ask(complete, released, urgent);
         }

@@ -1,9 +1,11 @@
 //! What was committed, and a walsender that sends it from any position.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use outboxd::lsn::Lsn;
 use outboxd::pgoutput::Relation;
+use outboxd::timestamp::Timestamp;
 
 use super::Chance;
 use crate::support::mutation::Random;
@@ -29,13 +31,17 @@ pub(super) struct Log {
     /// In commit order, then row order. An event's number is its place here.
     pub(super) events: Vec<Event>,
     pub(super) start: Lsn,
+    keys: usize,
+    /// Some of the events have to become dead letters.
+    ill: bool,
+    /// How often the server was put back: the same numbers of transactions come again, at other times.
+    histories: i64,
 }
 
 pub(super) enum Item {
     Transaction {
         transaction: Box<Transaction>,
-        /// One past its last event.
-        events_end: usize,
+        events: Range<usize>,
     },
     /// Other people's WAL: only a keepalive tells of it.
     Idle(Lsn),
@@ -58,6 +64,14 @@ pub(super) enum Health {
 }
 
 impl Item {
+    /// From this position on, and not from a later one, the server sends it.
+    fn begin(&self) -> Lsn {
+        match self {
+            Self::Transaction { transaction, .. } => transaction.commit_lsn,
+            Self::Idle(position) => *position,
+        }
+    }
+
     pub(super) fn position(&self) -> Lsn {
         match self {
             Self::Transaction { transaction, .. } => transaction.end_lsn,
@@ -67,34 +81,59 @@ impl Item {
 }
 
 impl Log {
-    /// `ill`: some of the events have to become dead letters.
     pub(super) fn generate(random: &mut Random, ill: bool) -> Self {
         let start = Lsn::new(0x1000);
+        let most = if random.one_in(8) { 12 } else { 5 };
+        let (count, keys) = (1 + random.below(most), 1 + random.below(4));
         let mut log = Self {
             items: Vec::new(),
             events: Vec::new(),
             start,
+            keys,
+            ill,
+            histories: 0,
         };
-        let most = if random.one_in(8) { 12 } else { 5 };
-        let (count, keys) = (1 + random.below(most), 1 + random.below(4));
-        let mut position = start.as_u64();
-        for xid in 1..=count {
-            position += COMMIT_RECORD_BYTES + [0, 1, 0x400][random.below(3)];
-            if random.one_in(4) {
-                log.items.push(Item::Idle(Lsn::new(position)));
-                position += COMMIT_RECORD_BYTES + [0, 0x38][random.below(2)];
-            }
-            let xid = u32::try_from(xid).unwrap();
-            let transaction = log.rows(txn(xid), keys, ill, random).commit(position);
-            log.items.push(Item::Transaction {
-                transaction: Box::new(transaction),
-                events_end: log.events.len(),
-            });
-        }
+        log.append(count, random);
         log
     }
 
-    fn rows(&mut self, mut open: Open, keys: usize, ill: bool, random: &mut Random) -> Open {
+    fn append(&mut self, count: usize, random: &mut Random) {
+        let mut position = self.end().as_u64();
+        for _ in 0..count {
+            position += COMMIT_RECORD_BYTES + [0, 1, 0x400][random.below(3)];
+            if random.one_in(4) {
+                self.items.push(Item::Idle(Lsn::new(position)));
+                position += COMMIT_RECORD_BYTES + [0, 0x38][random.below(2)];
+            }
+            let xid = u32::try_from(1 + self.items.len()).unwrap();
+            let open = txn(xid).committed_at(Timestamp::from_postgres_us(self.histories));
+            let first = self.events.len();
+            let transaction = self.rows(open, random).commit(position);
+            self.items.push(Item::Transaction {
+                transaction: Box::new(transaction),
+                events: first..self.events.len(),
+            });
+        }
+    }
+
+    /// What was committed behind a place at or after `durable` was not, and other things were, further
+    /// than before. How many items are kept. Events that were of the old history keep their numbers.
+    pub(super) fn put_back(&mut self, durable: Lsn, random: &mut Random) -> usize {
+        let written = self.end();
+        // The slot's position may be one that the journal has of an earlier history.
+        let begun = self.items.partition_point(|item| item.begin() < durable);
+        let least = begun.max(self.items_up_to(durable));
+        let kept = least + random.below(self.items.len() + 1 - least);
+        self.items.truncate(kept);
+        self.histories += 1;
+        while self.end() <= written {
+            self.append(1 + random.below(2), random);
+        }
+        kept
+    }
+
+    fn rows(&mut self, mut open: Open, random: &mut Random) -> Open {
+        let ill = self.ill;
         let rows = match random.below(8) {
             0 => 0,
             1 => 5 + random.below(20),
@@ -113,7 +152,7 @@ impl Log {
                         1 if ill => Health::Poison,
                         _ => Health::Good,
                     };
-                    self.insert(open, &outbox, keys, health, random)
+                    self.insert(open, &outbox, health, random)
                 }
             };
         }
@@ -124,13 +163,12 @@ impl Log {
         &mut self,
         open: Open,
         outbox: &Relation,
-        keys: usize,
         health: Health,
         random: &mut Random,
     ) -> Open {
         let topic = random.below(TYPES.len());
         let kind = (health != Health::Unroutable).then_some(TYPES[topic]);
-        let key = (!random.one_in(20)).then(|| format!("key {}", random.below(keys)));
+        let key = (!random.one_in(20)).then(|| format!("key {}", random.below(self.keys)));
         let length = if random.one_in(15) { 1000 } else { 40 };
         let row: [Value; 4] = [
             self.events.len().to_string().into(),
@@ -142,19 +180,41 @@ impl Log {
         open.insert_into(outbox, row)
     }
 
-    /// How many events lie before `item`.
+    pub(super) fn events_of(&self, item: usize) -> Range<usize> {
+        match &self.items[item] {
+            Item::Transaction { events, .. } => events.clone(),
+            Item::Idle(_) => 0..0,
+        }
+    }
+
+    /// One past the last event that was committed before `item`.
     pub(super) fn events_before(&self, item: usize) -> usize {
-        let before = self.items[..item].iter().rev();
-        let mut ends = before.filter_map(|item| match item {
-            Item::Transaction { events_end, .. } => Some(*events_end),
-            Item::Idle(_) => None,
-        });
-        ends.next().unwrap_or(0)
+        let before = (0..item).map(|item| self.events_of(item).end);
+        before.max().unwrap_or(0)
+    }
+
+    /// The same of everything up to `position`.
+    pub(super) fn events_up_to(&self, position: Lsn) -> usize {
+        self.events_before(self.items_up_to(position))
+    }
+
+    fn items_up_to(&self, position: Lsn) -> usize {
+        self.items
+            .partition_point(|item| item.position() <= position)
     }
 
     /// Where the server writes, at the latest.
     pub(super) fn end(&self) -> Lsn {
         self.position_before(self.items.len())
+    }
+
+    /// The furthest position from which the server sends `item` and all behind it. A position that the
+    /// journal has of an earlier history need not be one of this.
+    pub(super) fn confirmable_before(&self, item: usize) -> Lsn {
+        match self.items.get(item) {
+            Some(item) if self.histories > 0 => item.begin(),
+            _ => self.position_before(item),
+        }
     }
 
     /// The position of everything before `item`.

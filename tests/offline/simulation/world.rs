@@ -1,10 +1,11 @@
 //! Everything around one pipeline under one seed, the steps it can take, and what has to hold.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use outboxd::ack::{Limits, Outcome, Resend, Ticket};
 use outboxd::lsn::Lsn;
-use outboxd::pipeline::Pipeline;
+use outboxd::pipeline::{Pipeline, PipelineError};
 use outboxd::router::dead_letter::Reason;
 use outboxd::router::{EventRouter, Options};
 
@@ -37,6 +38,15 @@ enum Phase {
     Stopping,
 }
 
+/// What happened to the server while this process lived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Restarted {
+    /// The next stream is of another postmaster.
+    is_new: bool,
+    /// The process may have confirmed transactions that the server does not have.
+    has_other_history: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Read,
@@ -52,6 +62,7 @@ enum Step {
     Checkpoint,
     Cut,
     CrashServer,
+    PutServerBack,
     CrashRelay,
     Stop,
 }
@@ -90,6 +101,9 @@ pub(super) struct World<'a> {
     /// Items before which every event is acknowledged.
     complete_items: usize,
     confirmed: Lsn,
+    /// Events that this process has confirmed in the server's history.
+    spared: Range<usize>,
+    restarted: Restarted,
     phase: Phase,
     faults: Faults,
     steps: u64,
@@ -125,6 +139,8 @@ impl<'a> World<'a> {
             complete_items: 0,
             log,
             confirmed: start,
+            spared: 0..0,
+            restarted: Restarted::default(),
             phase: Phase::Streaming,
             steps: 0,
             tally: Tally::default(),
@@ -161,12 +177,18 @@ impl<'a> World<'a> {
         self.phase == Phase::Streaming
             && self.slot.confirmed == self.log.position_before(self.log.items.len())
             && self.pipeline.window().is_empty()
-            && !self.pipeline.in_transaction()
+            && !self.pipeline.is_midway()
     }
 
     fn choose(&mut self) -> Step {
         if self.faults.disaster_strikes(&mut self.random) {
-            let disasters = [Step::Cut, Step::CrashServer, Step::CrashRelay, Step::Stop];
+            let disasters = [
+                Step::Cut,
+                Step::CrashServer,
+                Step::PutServerBack,
+                Step::CrashRelay,
+                Step::Stop,
+            ];
             return disasters[self.random.below(disasters.len())];
         }
         loop {
@@ -225,9 +247,10 @@ impl<'a> World<'a> {
             }
             Step::Checkpoint => self.slot.durable = self.slot.confirmed,
             Step::Cut => self.cut(),
-            Step::CrashServer => {
-                self.cut();
-                self.slot.confirmed = self.slot.durable;
+            Step::CrashServer => self.crash_server(),
+            Step::PutServerBack => {
+                self.crash_server();
+                self.put_back();
             }
             Step::CrashRelay => {
                 self.tally.crashes += 1;
@@ -243,7 +266,7 @@ impl<'a> World<'a> {
 
     /// What follows from an empty window: a new connection, or the end of a clean stop.
     fn go_on(&mut self) {
-        let quiet = self.pipeline.window().is_empty() && !self.pipeline.in_transaction();
+        let quiet = self.pipeline.window().is_empty() && !self.pipeline.is_midway();
         let complete = self.pipeline.confirmed();
         match self.phase {
             Phase::Cut if quiet => self.start_stream(),
@@ -257,22 +280,32 @@ impl<'a> World<'a> {
     fn read(&mut self) {
         let wanted = match self.phase {
             Phase::Streaming => true,
-            Phase::Stopping => self.pipeline.in_transaction(),
+            Phase::Stopping => self.pipeline.is_midway(),
             Phase::Cut => false,
         };
         if !wanted || !self.pipeline.can_accept() {
             return;
         }
-        match self.walsender.next(&self.log, &mut self.random) {
-            Some(Sent::Wal(message)) => self
-                .pipeline
-                .handle_wal(message.lsn, &message.body)
-                .unwrap(),
-            Some(Sent::Keepalive(wal_end)) => self.pipeline.handle_keepalive(wal_end).unwrap(),
-            None => {}
+        let taken = match self.walsender.next(&self.log, &mut self.random) {
+            Some(Sent::Wal(message)) => self.pipeline.handle_wal(message.lsn, &message.body),
+            Some(Sent::Keepalive(wal_end)) => self.pipeline.handle_keepalive(wal_end),
+            None => Ok(()),
+        };
+        if let Some(passed) = self.pipeline.take_passed() {
+            self.tally.passed_rows += passed.rows;
+        }
+        match taken {
+            Ok(()) => {}
+            Err(PipelineError::OtherHistory { .. }) if self.restarted.has_other_history => {
+                self.tally.other_histories += 1;
+                self.spared.end = self.spared.start;
+                self.pipeline.end_stream();
+                self.phase = Phase::Cut;
+            }
+            Err(error) => panic!("{error}: {:?}", self.restarted),
         }
         let outgoing = self.pipeline.take_outgoing();
-        self.outstanding.issue(&outgoing, &self.log);
+        self.outstanding.issue(&outgoing, &self.log, &self.spared);
         self.broker.send(outgoing, &self.log);
     }
 
@@ -343,6 +376,27 @@ impl<'a> World<'a> {
         }
     }
 
+    fn crash_server(&mut self) {
+        self.cut();
+        if self.phase == Phase::Cut {
+            self.slot.confirmed = self.slot.durable;
+            self.restarted.is_new = true;
+        }
+    }
+
+    /// The disk is an older one, and was written to since.
+    fn put_back(&mut self) {
+        if self.phase != Phase::Cut {
+            return;
+        }
+        let kept = self.log.put_back(self.slot.durable, &mut self.random);
+        self.acknowledged.resize(self.log.events.len(), false);
+        self.complete_items = self.complete_items.min(kept);
+        self.spared.end = self.spared.end.min(self.log.events_before(kept));
+        self.restarted.has_other_history = true;
+        self.tally.put_back += 1;
+    }
+
     /// Another instance has the lead meanwhile.
     fn give_up(&mut self) {
         self.pipeline.give_up();
@@ -357,6 +411,9 @@ impl<'a> World<'a> {
         self.pipeline = pipeline(self.options, self.limits);
         self.outstanding = Outstanding::default();
         self.confirmed = self.slot.confirmed;
+        self.restarted = Restarted::default();
+        let begun = self.log.events_up_to(self.slot.confirmed);
+        self.spared = begun..begun;
         self.journal.read(self.slot.confirmed, self.log.end());
         self.start_stream();
     }
@@ -364,6 +421,10 @@ impl<'a> World<'a> {
     /// The server starts at what it is asked for, or at the slot's position where that is later.
     fn start_stream(&mut self) {
         self.slot.updates.clear();
+        if std::mem::take(&mut self.restarted.is_new) {
+            self.pipeline.server_restarted();
+            self.confirmed = self.slot.confirmed;
+        }
         self.pipeline.start_stream(self.slot.confirmed);
         let from = self.pipeline.confirmed().max(self.slot.confirmed);
         self.walsender = Walsender::start(&self.log, from);
@@ -387,8 +448,13 @@ impl<'a> World<'a> {
         while self.item_is_complete(self.complete_items) {
             self.complete_items += 1;
         }
+        if self.restarted.is_new {
+            // What it has confirmed is of the server before.
+            return;
+        }
         let confirmed = self.pipeline.confirmed();
-        let highest = self.log.position_before(self.complete_items);
+        self.spared.end = self.spared.end.max(self.log.events_up_to(confirmed));
+        let highest = self.log.confirmable_before(self.complete_items);
         assert!(
             confirmed <= highest,
             "confirmed {confirmed}, and only what lies before {highest} is acknowledged"
@@ -424,13 +490,16 @@ impl<'a> World<'a> {
 
     fn item_is_complete(&self, item: usize) -> bool {
         item < self.log.items.len()
-            && self.acknowledged[self.log.events_before(item)..self.log.events_before(item + 1)]
+            && self.acknowledged[self.log.events_of(item)]
                 .iter()
                 .all(|acknowledged| *acknowledged)
     }
 
-    /// What a consumer has read last is complete and in order, key by key.
+    /// What a consumer has read last is complete and in order, key by key. What is of a history that the
+    /// server does not have any more stands wherever it stands.
     fn check_end(&self) {
+        let items = 0..self.log.items.len();
+        let committed: Vec<_> = items.flat_map(|item| self.log.events_of(item)).collect();
         let mut seen = vec![false; self.log.events.len()];
         for partition in self.broker.partitions.iter().flatten() {
             let mut last_place = vec![None; self.log.events.len()];
@@ -438,8 +507,9 @@ impl<'a> World<'a> {
                 seen[*event] = true;
                 last_place[*event] = Some(place);
             }
-            let placed: Vec<_> = (0..last_place.len())
-                .filter_map(|event| Some((&self.log.events[event], event, last_place[event]?)))
+            let placed: Vec<_> = committed
+                .iter()
+                .filter_map(|event| Some((&self.log.events[*event], event, last_place[*event]?)))
                 .filter(|(event, ..)| event.key.is_some())
                 .collect();
             for (at, (event, number, place)) in placed.iter().enumerate() {
@@ -454,8 +524,8 @@ impl<'a> World<'a> {
                 );
             }
         }
-        let lost: Vec<_> = (0..seen.len()).filter(|event| !seen[*event]).collect();
-        assert_eq!(lost, [0; 0], "never stored");
+        let lost: Vec<_> = committed.iter().filter(|event| !seen[**event]).collect();
+        assert!(lost.is_empty(), "never stored: {lost:?}");
         let last = self.log.position_before(self.log.items.len());
         assert_eq!(self.pipeline.confirmed(), last);
         assert!(self.broker.is_quiet());
@@ -463,13 +533,18 @@ impl<'a> World<'a> {
 }
 
 impl Outstanding {
-    fn issue(&mut self, outgoing: &Resend, log: &Log) {
+    fn issue(&mut self, outgoing: &Resend, log: &Log, spared: &Range<usize>) {
         for (ticket, record) in outgoing {
+            let event = event_of(record, log);
+            assert!(
+                !spared.contains(&event),
+                "confirmed, and sent again: {event}"
+            );
             assert_eq!(ticket.0, self.first + self.records.len() as u64);
             let size_bytes = record.size_bytes();
             self.bytes += size_bytes;
             self.records.push_back(Held {
-                event: event_of(record, log),
+                event,
                 size_bytes,
                 grown_bytes: 0,
                 acknowledged: false,
