@@ -292,9 +292,12 @@ impl ObjectError {
             Self::FailoverUnsupported { .. } => {
                 Some("Turn slot.failover off, or use PostgreSQL 17 or later.".into())
             }
-            Self::RowsUnreadable { table, .. } => Some(format!(
-                "Run the snapshot's SELECT by hand to see the server's words, which may quote values. Grant SELECT on the table, or correct snapshot.select.\"{table}\" or the condition that was given."
-            )),
+            Self::RowsUnreadable { table, sqlstate } => Some(match sqlstate.as_str() {
+                sqlstate::INSUFFICIENT_PRIVILEGE => "Run as the table's owner: GRANT SELECT to the relay's role. Where the table has row security, its policies must not leave rows out: as a superuser, ALTER ROLE … BYPASSRLS.".to_owned(),
+                _ => format!(
+                    "Run the snapshot's SELECT by hand to see the server's words, which may quote values. Correct snapshot.select.\"{table}\" or the condition that was given."
+                ),
+            }),
             Self::SelectionRefused { option, source, .. } => {
                 source.hint().or_else(|| Some(of_selection(option)))
             }

@@ -369,6 +369,13 @@ fn objects() -> Vec<Sample> {
             },
         ),
         (
+            SOURCE,
+            Object::RowsUnreadable {
+                table: table(),
+                sqlstate: "22012".into(),
+            },
+        ),
+        (
             "publishing-rows-once-more",
             Object::SelectionRefused {
                 option: "--where",
