@@ -24,7 +24,7 @@ const ACCEPTED: &[&str] = &["--accept-gap"];
 const PASSED: &str = "what Kafka Connect had delivered was passed over";
 
 fn switches() -> u32 {
-    let text = std::env::var(SWITCHES).unwrap_or_else(|_| "1".to_owned());
+    let text = std::env::var(SWITCHES).unwrap_or_else(|_| "2".to_owned());
     text.parse().expect("a number of switches")
 }
 
@@ -69,7 +69,7 @@ fn transaction(text: &str, before: &str) -> u32 {
 }
 
 /// The first time: a check foretells where the relay begins.
-async fn takes_over_at_first(reader: &mut Reader, connect: &Connect, how: &str) {
+async fn takes_over_at_first(scene: &Scene, reader: &mut Reader, connect: &Connect, how: &str) {
     let [offset, position] = checked(connect);
     println!("{offset}");
     assert!(
@@ -81,7 +81,7 @@ async fn takes_over_at_first(reader: &mut Reader, connect: &Connect, how: &str) 
         position.starts_with("ok the journal has no word"),
         "{position}"
     );
-    let relay = takes_over(reader, connect, &[], how).await;
+    let relay = takes_over(scene, reader, connect, &[], how).await;
     let foretold = transaction(&offset, " of transaction ");
     let began = relay.into_iter().find(|line| line.contains(FOUND)).unwrap();
     assert_eq!(
@@ -128,6 +128,7 @@ async fn is_held_until_it_is_accepted(connect: &Connect) {
 
 /// The relay is there after a connector that has stopped. What it logged.
 async fn takes_over(
+    scene: &Scene,
     reader: &mut Reader,
     connect: &Connect,
     more: &[&str],
@@ -144,6 +145,7 @@ async fn takes_over(
     let repeats = reader.tally.repeats() - before;
     println!("{how}: {events} events, {repeats} repeats");
     assert_eq!(repeats, 0, "{:#?}", relay.log());
+    slot_lets_go_of_old_wal(scene).await;
     let log = relay.log();
     assert!(relay.stop().success());
     log
@@ -163,11 +165,12 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
         connect.stop_connector(&scene.postgres).await;
         let how = format!("round {round} of {rounds}, to outboxd");
         if round == 1 {
-            takes_over_at_first(&mut reader, &connect, &how).await;
+            takes_over_at_first(&scene, &mut reader, &connect, &how).await;
+            refuses_its_old_offset(&scene, &connect).await;
         } else {
-            takes_over(&mut reader, &connect, ACCEPTED, &how).await;
+            takes_over(&scene, &mut reader, &connect, ACCEPTED, &how).await;
         }
-        connect.resume_connector(&scene.postgres).await;
+        goes_back(&scene, &connect, round).await;
         reader.read_more(EVENTS);
         let (events, repeats) = (reader.tally.distinct(), reader.tally.repeats());
         println!("round {round} of {rounds}, and back: {events} events, {repeats} repeats");
@@ -181,7 +184,8 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
     reader.read_more(EVENTS);
     alone.stop();
     is_held_until_it_is_accepted(&alone).await;
-    takes_over(&mut reader, &alone, ACCEPTED, "from a standalone worker").await;
+    let how = "from a standalone worker";
+    takes_over(&scene, &mut reader, &alone, ACCEPTED, how).await;
 
     misled(&scene, &connect, &mut reader).await;
     let expected = shop.finish().await;
@@ -189,6 +193,42 @@ async fn debezium_hands_over_to_outboxd_and_back_without_a_loss_or_a_repeat() {
     while reader.read(QUIET) {}
     reader.tally.assert_complete_and_ordered(&expected);
     reader.follower.assert_equals_source(&scene.client).await;
+}
+
+/// The server moves the slot's `restart_lsn` several times a minute; here at once.
+async fn slot_lets_go_of_old_wal(scene: &Scene) {
+    let sql = "SELECT restart_lsn > $1::text::pg_lsn FROM pg_replication_slots
+                WHERE slot_name = 'outbox'";
+    let now = "SELECT pg_current_wal_lsn()::text";
+    let begun: String = scene.client.query_one(now, &[]).await.unwrap().get(0);
+    wait_until(Duration::from_secs(60), "restart_lsn moves", async || {
+        scene.client.batch_execute("CHECKPOINT").await.unwrap();
+        let row = scene.client.query_one(sql, &[&begun]).await.unwrap();
+        row.get(0)
+    })
+    .await;
+}
+
+/// As it was left: its offset lies before what the slot still has.
+async fn refuses_its_old_offset(scene: &Scene, connect: &Connect) {
+    let why = connect.fails_to_resume().await;
+    assert!(why.contains("no longer available on the server"), "{why}");
+    connect.stop_connector(&scene.postgres).await;
+}
+
+/// By turns the two ways that docs/migrating.md names.
+async fn goes_back(scene: &Scene, connect: &Connect, round: u32) {
+    if round % 2 == 1 {
+        connect.configure(&scene.postgres, &[]).await;
+        let sql = "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots
+                    WHERE slot_name = 'outbox'";
+        let row = scene.client.query_one(sql, &[]).await.unwrap();
+        connect.set_offset(row.get(0));
+    } else {
+        let trust = [("offset.mismatch.strategy", "trust_slot")];
+        connect.configure(&scene.postgres, &trust).await;
+    }
+    connect.resume_connector(&scene.postgres).await;
 }
 
 /// Beside the connector: equal, and one difference that a consumer would see is found.

@@ -116,6 +116,12 @@ impl Connect {
 
     /// The same with further properties.
     pub async fn create_with(&self, postgres: &Postgres, more: &[(&str, &str)]) {
+        self.configure(postgres, more).await;
+        self.wait_for_stream(postgres).await;
+    }
+
+    /// A connector that is stopped stays so.
+    pub async fn configure(&self, postgres: &Postgres, more: &[(&str, &str)]) {
         let mut config = json!({
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
             "tasks.max": "1",
@@ -145,7 +151,6 @@ impl Connect {
                 .is_some_and(|(code, _)| code < 300)
         })
         .await;
-        self.wait_for_stream(postgres).await;
     }
 
     pub async fn wait_for_stream(&self, postgres: &Postgres) {
@@ -168,6 +173,31 @@ impl Connect {
         let (code, text) = self.ask("PUT", "/resume", None).unwrap();
         assert_eq!(code, 202, "{text}");
         self.wait_for_stream(postgres).await;
+    }
+
+    /// Why the connector ends when it is resumed.
+    pub async fn fails_to_resume(&self) -> String {
+        let (code, text) = self.ask("PUT", "/resume", None).unwrap();
+        assert_eq!(code, 202, "{text}");
+        let mut trace = String::new();
+        wait_until(PATIENCE, "the connector fails", async || {
+            let status = self.ask("GET", "/status", None);
+            let (_, status) = status.unwrap_or_default();
+            let task = &status["tasks"][0];
+            trace = task["trace"].as_str().unwrap_or_default().to_owned();
+            task["state"] == "FAILED"
+        })
+        .await;
+        trace
+    }
+
+    /// The offset of the connector, which is stopped, is set to a position in bytes.
+    pub fn set_offset(&self, lsn: i64) {
+        let offset =
+            json!({"lsn": lsn, "lsn_commit": lsn, "lsn_proc": lsn, "messageType": "COMMIT"});
+        let offsets = json!({"offsets": [{"partition": {"server": "shop"}, "offset": offset}]});
+        let (code, text) = self.ask("PATCH", "/offsets", Some(&offsets)).unwrap();
+        assert_eq!(code, 200, "{text}");
     }
 
     async fn wait_for_slot(&self, postgres: &Postgres, active: bool) {
