@@ -85,11 +85,14 @@ impl Pipeline {
     /// The server was restarted: its slot may stand before what was confirmed, and its disk may be an
     /// older one that was written to since. The next stream begins at the slot's position, and passes
     /// over what it sends again up to the last transaction that was confirmed; where that is not, it
-    /// ends with [`PipelineError::OtherHistory`], and the one after it passes over nothing.
-    pub fn server_restarted(&mut self) {
-        self.passing.restarted(self.tracker.last_committed());
+    /// ends with [`PipelineError::OtherHistory`], and the one after it passes over nothing. Nor does one
+    /// of a primary that writes, at `written`, before the end of that transaction, which is returned.
+    pub fn server_restarted(&mut self, written: Option<Lsn>) -> Option<Lsn> {
+        let last = self.tracker.last_committed();
+        let lacking = self.passing.restarted(last, written);
         self.tracker = AckTracker::new(Lsn::ZERO);
         self.received = Lsn::ZERO;
+        lacking
     }
 
     /// A stream begins at `lsn`, the slot's position. The window is empty: what an earlier stream
@@ -110,6 +113,11 @@ impl Pipeline {
     /// The stream that has started is passed over up to the place where Kafka Connect stopped. One that does not have the place ends with an error, and nothing of it was confirmed.
     pub fn start_after(&mut self, search: Search) {
         self.passing.start_after(search);
+    }
+
+    /// Where that of ours ends which the stream passes over, if it does.
+    pub const fn passes_over_until(&self) -> Option<Lsn> {
+        self.passing.own_end()
     }
 
     /// The end of what was delivered before was found since this was asked.

@@ -16,9 +16,22 @@ pub(super) struct Passing {
 }
 
 impl Passing {
-    /// Up to a transaction of ours, where a stream begins before its end.
-    pub(super) fn restarted(&mut self, last: Option<Committed>) {
+    /// Up to a transaction of ours, where a stream begins before its end. The end of one that a primary
+    /// cannot have, because it writes before it.
+    pub(super) fn restarted(
+        &mut self,
+        last: Option<Committed>,
+        written: Option<Lsn>,
+    ) -> Option<Lsn> {
         self.own = last.or(self.own);
+        let lacking = self
+            .own
+            .map(|last| last.end_lsn)
+            .filter(|end| written.is_some_and(|written| written < *end));
+        if lacking.is_some() {
+            self.own = None;
+        }
+        lacking
     }
 
     /// A position of ours says nothing any more.
@@ -34,8 +47,17 @@ impl Passing {
             .map(|last| Search::after(last.end_lsn, last.xid, last.commit_time));
     }
 
+    /// A place of ours does not count any more: what is published behind this one lies before it.
     pub(super) fn start_after(&mut self, search: Search) {
+        self.own = None;
         self.search = Some(search);
+    }
+
+    pub(super) const fn own_end(&self) -> Option<Lsn> {
+        match self.own {
+            Some(last) => Some(last.end_lsn),
+            None => None,
+        }
     }
 
     pub(super) fn end(&mut self) {

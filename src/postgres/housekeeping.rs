@@ -185,8 +185,19 @@ fn expired_sql(table: &OutboxTable, column: &str) -> String {
                              WHERE seen.part = due.tableoid AND seen.place = due.ctid AND seen.made_by = due.xmin){} LIMIT $2",
         source(table),
         quote_identifier(column),
-        among(table)
+        among(table) + not_brought_along(table)
     )
+}
+
+/// A partition that was filled before it was attached, by one transaction, has rows that no stream had.
+fn not_brought_along(table: &OutboxTable) -> &'static str {
+    match table.partitions {
+        Some(_) => {
+            " AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS link \
+                             WHERE link.inhrelid = due.tableoid AND link.xmin = due.xmin)"
+        }
+        None => "",
+    }
 }
 
 /// The places alone are found without a scan of the table; what lies there is compared.
@@ -302,7 +313,9 @@ pub(crate) mod tests {
         };
         table.partitions = Some(vec![partition(2), partition(3)]);
         let among = " AND tableoid = ANY ('{2,3}'::oid[])";
-        assert!(expired_sql(&table, "At").ends_with(&format!("{among} LIMIT $2")));
+        let brought = " link.xmin = due.xmin) LIMIT $2";
+        let expired = expired_sql(&table, "At");
+        assert!(expired.contains(among) && expired.ends_with(brought));
         assert!(delete_sql(&table).ends_with(among));
         assert!(kept_sql(&table, "At").ends_with(among));
         assert!(delete_sql(&table).starts_with("DELETE FROM \"public\".\"outbox\" AS kept WHERE "));

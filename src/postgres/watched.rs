@@ -26,6 +26,7 @@ pub struct Watched {
 pub struct Look {
     pub before: Lsn,
     pub after: Lsn,
+    pub publication: Publication,
     /// What has changed since the look before, and takes no row away for sure.
     pub remarks: Vec<Remark>,
     /// Of all partitioned tables.
@@ -86,6 +87,7 @@ impl Watched {
         let remarks = self.compare(&publication, &now)?;
         self.publication = publication;
         Ok(Look {
+            publication: self.publication.clone(),
             before,
             after: position_seen(client).await?,
             remarks,

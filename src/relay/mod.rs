@@ -115,6 +115,8 @@ pub struct Relay {
     handover: Option<Handover>,
     /// What the pipeline's position belongs to.
     origin: Option<StreamOrigin>,
+    /// Since our last stream, as far as is known.
+    others_streamed: bool,
     /// The server's process for our last session with the lead.
     last_backend: Option<i32>,
     /// A snapshot of this process is complete.
@@ -206,6 +208,7 @@ impl Relay {
             journal: None,
             handover,
             origin: None,
+            others_streamed: false,
             last_backend: None,
             snapshot_taken: false,
             in_snapshot: false,
@@ -295,6 +298,7 @@ impl Relay {
             origin,
             source,
             sound,
+            in_recovery,
             types,
             plan,
             mut begins,
@@ -328,8 +332,8 @@ impl Relay {
             .await?;
         // Once: what comes later is another gap.
         self.run.accept_gap = false;
-        self.follow(origin, is_new);
         let (before, after) = sound;
+        self.follow(origin, is_new, Some(before).filter(|_| !in_recovery));
         let unseen = &mut self.unseen;
         if unseen.begin(before, after, &source.watched, &self.view) {
             self.rest_housekeeping(REST_AFTER_UNSEEN);

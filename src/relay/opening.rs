@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::comparing::{Begins, Compared, Looked, Memory, Told, begin_reading};
 use super::handover::{Handover, Resumption};
+use super::journal::Journal;
 use super::noticed::Noticed;
 use super::origin::StreamOrigin;
 use super::standby::OnStandby;
@@ -31,6 +32,8 @@ pub(super) struct Opened {
     pub(super) source: Source,
     /// Positions before and after everything was found to be published.
     pub(super) sound: (Lsn, Lsn),
+    /// It has what it replays, and writes nothing.
+    pub(super) in_recovery: bool,
     pub(super) types: TypeCatalog,
     pub(super) plan: Plan,
     /// Absent without a journal.
@@ -121,7 +124,9 @@ impl Relay {
         let has_own_rest = self.gap_accepted || self.streaming.rests();
         let told = Told::new(snapshot, self.run.accept_gap, has_own_rest);
         let (memory, handover) = (self.memory(), self.handover.clone());
-        let mut noticed = Noticed::new(self.origin.clone(), self.outbound.pipeline.confirmed());
+        let confirmed = self.outbound.pipeline.confirmed();
+        let generation = self.journal.as_ref().map(Journal::generation);
+        let mut noticed = Noticed::new(self.origin.clone(), confirmed, generation);
         let opening = open(
             (session, lead),
             &config,
@@ -135,6 +140,7 @@ impl Relay {
         // Also where the opening failed behind it.
         self.gap_accepted |= noticed.gap_accepted;
         if noticed.others_streamed {
+            self.others_streamed = true;
             self.outbound.give_up()?;
         }
         Ok(opened??)
@@ -149,6 +155,8 @@ impl Relay {
                 "--accept-gap does not count any more: another instance has the lead, and a gap that is found when that one is gone has been seen by nobody"
             );
         }
+        // The journal says it better, where there is one.
+        self.others_streamed |= self.writer.is_none();
         self.outbound.give_up()
     }
 }
@@ -218,7 +226,8 @@ async fn open(
     let resumption = match (connector, plan.existing_slot()) {
         (Some(connector), Some(stands)) => {
             let known = begins.as_ref().map_or(stands, Begins::confirmed);
-            connector.begin(known.max(stands), sound.1)
+            let ours = noticed.own_position(&here);
+            connector.begin(known.max(stands).max(ours), sound.1)
         }
         _ => Resumption::default(),
     };
@@ -237,6 +246,7 @@ async fn open(
             tables,
         },
         sound,
+        in_recovery,
         types,
         plan,
         begins,

@@ -53,13 +53,29 @@ impl StreamOrigin {
 impl Relay {
     /// A position of ours counts before the slot's only where both are of one history. After a restart
     /// the disk may be an older one that was written to since, on another server, another timeline or
-    /// with a new slot a position of ours says nothing: it would skip what was never sent.
-    pub(super) fn follow(&mut self, origin: StreamOrigin, is_new: bool) {
+    /// with a new slot a position of ours says nothing: it would skip what was never sent. Behind another
+    /// instance, which may have begun before it and not come as far, it would leave the last copies out of
+    /// order. `written` is where a primary writes.
+    pub(super) fn follow(&mut self, origin: StreamOrigin, is_new: bool, written: Option<Lsn>) {
+        let others_streamed = std::mem::take(&mut self.others_streamed);
         let pipeline = &mut self.outbound.pipeline;
         let earlier = self.origin.as_ref().filter(|_| !is_new);
         match earlier.map_or(Continuity::Other, |earlier| origin.after(earlier)) {
+            Continuity::Same | Continuity::Restarted if others_streamed => {
+                tracing::info!(
+                    "another instance has streamed since: streaming from the slot's own position"
+                );
+                pipeline.forget_position();
+            }
             Continuity::Same => {}
-            Continuity::Restarted => pipeline.server_restarted(),
+            Continuity::Restarted => {
+                if let Some(last) = pipeline.server_restarted(written) {
+                    tracing::warn!(
+                        last_lsn = %last, written_lsn = written.map(tracing::field::display),
+                        "PostgreSQL was restarted and writes before what was confirmed last: streaming from the slot's own position"
+                    );
+                }
+            }
             Continuity::Other => {
                 if let Some(known) = &self.origin {
                     tracing::warn!(

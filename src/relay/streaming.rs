@@ -114,6 +114,12 @@ impl Relay {
             self.outbound.pipeline.start_after(search);
         }
         let start_lsn = self.outbound.pipeline.confirmed();
+        if let Some(until) = self.outbound.pipeline.passes_over_until() {
+            tracing::info!(
+                from_lsn = %start_lsn, until_lsn = %until,
+                "PostgreSQL was restarted and its slot stands before what was confirmed: passing over what is sent again"
+            );
+        }
         let (slot, publication) = (
             self.config.slot.name.clone(),
             self.config.publication.name.clone(),

@@ -89,11 +89,11 @@ pub(super) async fn look(
     if let Err(ObjectError::Session(error)) = finding {
         return Err(error);
     }
-    let findings = job.findings.clone();
-    watch.keep(job);
-    // Full: the stream has not taken the last one yet, and the next look says no less. Closed: the
-    // stream has ended.
-    drop(findings.try_send(finding));
+    // Full: the stream has not taken the last one yet, and the next look, which compares with the same
+    // one, says no less. Closed: the stream has ended.
+    if job.findings.try_send(finding).is_ok() {
+        watch.keep(job);
+    }
     Ok(())
 }
 
@@ -143,6 +143,9 @@ impl Unseen {
     #[must_use]
     pub(super) fn note(&mut self, look: &Look, view: &View) -> bool {
         let mut told = false;
+        if let Some(watched) = &mut self.watched {
+            watched.publication = look.publication.clone();
+        }
         for remark in &look.remarks {
             if remark.may_have_hidden_rows() {
                 let since = self.sound_until.unwrap_or(look.before);
@@ -191,6 +194,7 @@ fn tell(since: Lsn, until: Lsn, what: &str, view: &View) {
 mod tests {
     use super::*;
     use crate::observe::{Metrics, Status};
+    use crate::postgres::publication::tests::ours as publication;
 
     #[test]
     fn only_what_may_have_hidden_rows_counts_as_unseen() {
@@ -200,6 +204,7 @@ mod tests {
         let look = |remarks| Look {
             before: Lsn::new(10),
             after: Lsn::new(20),
+            publication: publication(),
             remarks,
             partitions: Vec::new(),
         };

@@ -12,4 +12,4 @@ pub use options::{
 pub use state::{Listing, Publication, PublicationNote, PublishedTable};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

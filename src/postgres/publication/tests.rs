@@ -37,7 +37,7 @@ fn published(oid: u32, name: &str) -> PublishedTable {
     }
 }
 
-fn ours() -> Publication {
+pub(crate) fn ours() -> Publication {
     Publication {
         oid: 7,
         row_version: "700".into(),

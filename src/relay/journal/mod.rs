@@ -96,6 +96,10 @@ impl Journal {
         matches!(written, Ok(Ok(())))
     }
 
+    pub(super) const fn generation(&self) -> u64 {
+        self.entry.generation
+    }
+
     pub(super) fn is_stuck(&self) -> bool {
         self.writer.is_stuck()
     }

@@ -3,11 +3,12 @@
 //! in any order.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use outboxd::ack::{Outcome, Resend, Ticket};
 use outboxd::router::{Header, Record};
 
-use super::log::{DEAD_LETTERS, DEAD_LETTERS_TOPIC, Health, Log, TOPICS};
+use super::log::{DEAD_LETTERS, DEAD_LETTERS_TOPIC, Event, Health, Log, TOPICS};
 use super::{Chance, Faults};
 use crate::support::mutation::Random;
 
@@ -89,14 +90,28 @@ impl Broker {
             self.answer_unsent();
             return;
         }
-        let event = &log.events[attempt.event];
-        let partition = match &event.key {
-            Some(key) => (key.bytes().map(usize::from).sum::<usize>() + attempt.topic) % PARTITIONS,
-            None => random.below(PARTITIONS),
-        };
+        let partition = partition_of(&log.events[attempt.event], attempt.topic, random);
         self.partitions[attempt.topic][partition]
             .in_flight
             .push_back(attempt);
+    }
+
+    /// By another instance, one after the other.
+    pub(super) fn store_by_another(
+        &mut self,
+        events: Range<usize>,
+        log: &Log,
+        random: &mut Random,
+    ) {
+        for number in events {
+            let event = &log.events[number];
+            let topic = match event.health {
+                Health::Good => event.topic,
+                Health::Unroutable | Health::Poison => DEAD_LETTERS_TOPIC,
+            };
+            let partition = partition_of(event, topic, random);
+            self.partitions[topic][partition].log.push(number);
+        }
     }
 
     /// One of the partitions that have a request deals with its oldest.
@@ -192,6 +207,13 @@ impl Broker {
             self.reports
                 .extend(unsent.map(|attempt| Report::new(attempt.ticket, Outcome::NotSent)));
         }
+    }
+}
+
+fn partition_of(event: &Event, topic: usize, random: &mut Random) -> usize {
+    match &event.key {
+        Some(key) => (key.bytes().map(usize::from).sum::<usize>() + topic) % PARTITIONS,
+        None => random.below(PARTITIONS),
     }
 }
 

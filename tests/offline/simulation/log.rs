@@ -116,6 +116,10 @@ impl Log {
         }
     }
 
+    pub(super) fn was_put_back(&self) -> bool {
+        self.histories > 0
+    }
+
     /// What was committed behind a place at or after `durable` was not, and other things were, further
     /// than before. How many items are kept. Events that were of the old history keep their numbers.
     pub(super) fn put_back(&mut self, durable: Lsn, random: &mut Random) -> usize {
@@ -125,6 +129,9 @@ impl Log {
         let least = begun.max(self.items_up_to(durable));
         let kept = least + random.below(self.items.len() + 1 - least);
         self.items.truncate(kept);
+        if self.end() < durable {
+            self.items.push(Item::Idle(durable));
+        }
         self.histories += 1;
         while self.end() <= written {
             self.append(1 + random.below(2), random);
@@ -212,7 +219,7 @@ impl Log {
     /// journal has of an earlier history need not be one of this.
     pub(super) fn confirmable_before(&self, item: usize) -> Lsn {
         match self.items.get(item) {
-            Some(item) if self.histories > 0 => item.begin(),
+            Some(item) if self.was_put_back() => item.begin(),
             _ => self.position_before(item),
         }
     }

@@ -38,15 +38,6 @@ enum Phase {
     Stopping,
 }
 
-/// What happened to the server while this process lived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Restarted {
-    /// The next stream is of another postmaster.
-    is_new: bool,
-    /// The process may have confirmed transactions that the server does not have.
-    has_other_history: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Read,
@@ -103,7 +94,10 @@ pub(super) struct World<'a> {
     confirmed: Lsn,
     /// Events that this process has confirmed in the server's history.
     spared: Range<usize>,
-    restarted: Restarted,
+    /// The next stream is of another postmaster.
+    restarted: bool,
+    /// Another instance streams before this one's next stream.
+    others_stream: bool,
     phase: Phase,
     faults: Faults,
     steps: u64,
@@ -140,7 +134,8 @@ impl<'a> World<'a> {
             log,
             confirmed: start,
             spared: 0..0,
-            restarted: Restarted::default(),
+            restarted: false,
+            others_stream: false,
             phase: Phase::Streaming,
             steps: 0,
             tally: Tally::default(),
@@ -296,13 +291,14 @@ impl<'a> World<'a> {
         }
         match taken {
             Ok(()) => {}
-            Err(PipelineError::OtherHistory { .. }) if self.restarted.has_other_history => {
+            // The journal's position of an earlier history may lie inside of a record of this one.
+            Err(PipelineError::OtherHistory { .. }) if self.log.was_put_back() => {
                 self.tally.other_histories += 1;
-                self.spared.end = self.spared.start;
+                self.spares_nothing();
                 self.pipeline.end_stream();
                 self.phase = Phase::Cut;
             }
-            Err(error) => panic!("{error}: {:?}", self.restarted),
+            Err(error) => panic!("{error}"),
         }
         let outgoing = self.pipeline.take_outgoing();
         self.outstanding.issue(&outgoing, &self.log, &self.spared);
@@ -380,7 +376,7 @@ impl<'a> World<'a> {
         self.cut();
         if self.phase == Phase::Cut {
             self.slot.confirmed = self.slot.durable;
-            self.restarted.is_new = true;
+            self.restarted = true;
         }
     }
 
@@ -393,12 +389,12 @@ impl<'a> World<'a> {
         self.acknowledged.resize(self.log.events.len(), false);
         self.complete_items = self.complete_items.min(kept);
         self.spared.end = self.spared.end.min(self.log.events_before(kept));
-        self.restarted.has_other_history = true;
         self.tally.put_back += 1;
     }
 
-    /// Another instance has the lead meanwhile.
+    /// Another instance has the lead meanwhile, and may stream.
     fn give_up(&mut self) {
+        self.others_stream = self.random.one_in(2);
         self.pipeline.give_up();
         self.broker.lose_producer(&mut self.random);
         self.outstanding = Outstanding {
@@ -407,13 +403,35 @@ impl<'a> World<'a> {
         };
     }
 
+    /// Before what it confirms from now on.
+    fn spares_nothing(&mut self) {
+        let begun = self.log.events_up_to(self.slot.confirmed);
+        self.spared = begun..begun;
+    }
+
+    /// From where the slot stands, and it dies without a word to the server.
+    fn another_streams(&mut self) {
+        let first = self.log.events_up_to(self.slot.confirmed);
+        let items = self.log.items.len();
+        let behind = (0..items).filter(|item| self.log.events_of(*item).start >= first);
+        let behind: Vec<_> = behind
+            .filter(|item| !self.log.events_of(*item).is_empty())
+            .collect();
+        let count = self.random.below(behind.len() + 1);
+        for item in &behind[..count] {
+            let events = self.log.events_of(*item);
+            self.broker
+                .store_by_another(events, &self.log, &mut self.random);
+        }
+        self.tally.others += u64::from(count > 0);
+    }
+
     fn start_process(&mut self) {
         self.pipeline = pipeline(self.options, self.limits);
         self.outstanding = Outstanding::default();
         self.confirmed = self.slot.confirmed;
-        self.restarted = Restarted::default();
-        let begun = self.log.events_up_to(self.slot.confirmed);
-        self.spared = begun..begun;
+        (self.restarted, self.others_stream) = (false, false);
+        self.spares_nothing();
         self.journal.read(self.slot.confirmed, self.log.end());
         self.start_stream();
     }
@@ -421,8 +439,16 @@ impl<'a> World<'a> {
     /// The server starts at what it is asked for, or at the slot's position where that is later.
     fn start_stream(&mut self) {
         self.slot.updates.clear();
-        if std::mem::take(&mut self.restarted.is_new) {
-            self.pipeline.server_restarted();
+        if std::mem::take(&mut self.others_stream) {
+            self.another_streams();
+            self.pipeline.forget_position();
+            self.confirmed = self.slot.confirmed;
+            self.restarted = false;
+            self.spares_nothing();
+        }
+        if std::mem::take(&mut self.restarted) {
+            let written = Some(self.log.end());
+            assert_eq!(self.pipeline.server_restarted(written), None);
             self.confirmed = self.slot.confirmed;
         }
         self.pipeline.start_stream(self.slot.confirmed);
@@ -448,7 +474,7 @@ impl<'a> World<'a> {
         while self.item_is_complete(self.complete_items) {
             self.complete_items += 1;
         }
-        if self.restarted.is_new {
+        if self.restarted {
             // What it has confirmed is of the server before.
             return;
         }
