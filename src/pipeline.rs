@@ -78,8 +78,7 @@ impl Pipeline {
     /// old one say nothing about it.
     pub fn forget_position(&mut self) {
         self.passing.forget();
-        self.tracker = AckTracker::new(Lsn::ZERO);
-        self.received = Lsn::ZERO;
+        self.begin_anew();
     }
 
     /// The server was restarted: its slot may stand before what was confirmed, and its disk may be an
@@ -90,9 +89,14 @@ impl Pipeline {
     pub fn server_restarted(&mut self, written: Option<Lsn>) -> Option<Lsn> {
         let last = self.tracker.last_committed();
         let lacking = self.passing.restarted(last, written);
+        self.begin_anew();
+        lacking
+    }
+
+    /// The next stream begins where its slot stands.
+    fn begin_anew(&mut self) {
         self.tracker = AckTracker::new(Lsn::ZERO);
         self.received = Lsn::ZERO;
-        lacking
     }
 
     /// A stream begins at `lsn`, the slot's position. The window is empty: what an earlier stream

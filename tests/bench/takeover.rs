@@ -229,9 +229,7 @@ async fn failovers(runs: usize) -> Vec<Duration> {
 
 /// A standby that could take over now.
 async fn with_copied_slot(primary: &mut Postgres, port: u16) -> Postgres {
-    let slot = "SELECT pg_create_physical_replication_slot('standby', true)";
-    primary.client().await.batch_execute(slot).await.unwrap();
-    let standby = primary.start_standby(port);
+    let standby = primary.start_standby(port).await;
     let (first, second) = (primary.client().await, standby.client().await);
     let copied = "SELECT count(*) > 0 FROM pg_replication_slots WHERE slot_name = 'outbox' AND synced AND NOT temporary";
     wait_until(PATIENCE, "the standby keeps a copy", async || {

@@ -15,11 +15,7 @@ async fn holds(client: &Client, question: &str) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_promoted_standby_goes_on_where_the_primary_ended() {
     let kafka = Scene::kafka().await;
-    let (mut primary, client) = Scene::source(Version::V18, &[]).await;
-    client
-        .batch_execute("SELECT pg_create_physical_replication_slot('standby', true)")
-        .await
-        .unwrap();
+    let (mut primary, _) = Scene::source(Version::V18, &[]).await;
     let standby_port = free_port();
     let url = format!(
         "postgres.url=postgresql://postgres@127.0.0.1:{},127.0.0.1:{standby_port}/postgres?target_session_attrs=read-write",
@@ -34,7 +30,7 @@ async fn a_promoted_standby_goes_on_where_the_primary_ended() {
     let relay = Relay::start(&primary, &kafka, &settings);
     relay.wait_for_state("streaming").await;
     // The slot is there already: a standby that finds none looks again half a minute later only.
-    let standby = primary.start_standby(standby_port);
+    let standby = primary.start_standby(standby_port).await;
     let client = primary.client().await;
     // Nothing goes out to the relay before the standby has it.
     client

@@ -237,12 +237,8 @@ async fn a_server_that_was_put_back_is_streamed_from_its_own_slots_position() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_without_the_slot_is_no_loss_and_the_primary_is_waited_for() {
     let kafka = Scene::kafka().await;
-    let (mut primary, client) = Scene::source(Version::V18, &[]).await;
-    client
-        .batch_execute("SELECT pg_create_physical_replication_slot('standby', true)")
-        .await
-        .unwrap();
-    let standby = primary.start_standby(free_port());
+    let (mut primary, _) = Scene::source(Version::V18, &[]).await;
+    let standby = primary.start_standby(free_port()).await;
     let url = format!(
         "postgres.url=postgresql://postgres@127.0.0.1:{},127.0.0.1:{}/postgres",
         primary.port, standby.port

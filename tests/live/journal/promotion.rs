@@ -31,19 +31,14 @@ async fn drops_the_standbys_own_slot(primary: &Postgres, standby: &Postgres, kaf
 #[tokio::test(flavor = "multi_thread")]
 async fn a_promoted_standby_without_the_slot_is_a_loss_and_without_the_journal_a_new_beginning() {
     let kafka = Scene::kafka().await;
-    let (mut primary, client) = Scene::source(Version::V18, &[]).await;
-    run(
-        &client,
-        "SELECT pg_create_physical_replication_slot('standby', true)",
-    )
-    .await;
+    let (mut primary, _) = Scene::source(Version::V18, &[]).await;
     let port = free_port();
     let url = format!(
         "postgres.url=postgresql://postgres@127.0.0.1:{},127.0.0.1:{port}/postgres?target_session_attrs=read-write",
         primary.port
     );
     let settings = [url.as_str(), "snapshot.mode=no_data"];
-    let standby = primary.start_standby(port);
+    let standby = primary.start_standby(port).await;
     let client = primary.client().await;
     let relay = Relay::start(&primary, &kafka, &settings);
     relay.wait_for_state("streaming").await;

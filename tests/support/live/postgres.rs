@@ -127,8 +127,10 @@ impl Postgres {
     }
 
     /// A hot standby of this cluster, which is stopped for the time of the copy. It follows through the
-    /// physical slot `standby` and keeps copies of failover slots.
-    pub fn start_standby(&mut self, port: u16) -> Self {
+    /// physical slot `standby`, which is made here, and keeps copies of failover slots.
+    pub async fn start_standby(&mut self, port: u16) -> Self {
+        let slot = "SELECT pg_create_physical_replication_slot('standby', true)";
+        self.client().await.batch_execute(slot).await.unwrap();
         self.stop(Shutdown::Fast);
         let folder = own_folder(&std::env::temp_dir());
         let mut standby = Self {
